@@ -1,0 +1,1 @@
+"""Plans: what is asked, with which arms, on which items, in which order, and what is predicted."""

@@ -1,0 +1,106 @@
+"""Every file name of a project and of a run, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import harness
+
+PACKAGED_CONF = Path(harness.__file__).parent / "conf"
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """The folder of one run."""
+
+    root: Path
+
+    @property
+    def manifest(self) -> Path:
+        """What the run was started with."""
+        return self.root / "run.json"
+
+    @property
+    def journal(self) -> Path:
+        """The framed records; sealed as they are."""
+        return self.root / "journal.log"
+
+    @property
+    def seal(self) -> Path:
+        """The file table with its digest, written once."""
+        return self.root / "seal.json"
+
+    @property
+    def logs(self) -> Path:
+        """Standard error of every worker."""
+        return self.root / "logs"
+
+    @property
+    def chain(self) -> Path:
+        """A replication's own ledger records, until adopted."""
+        return self.root / "chain"
+
+    @property
+    def lease(self) -> Path:
+        """File lock of the process that drives the run."""
+        return self.root / ".lease"
+
+    @property
+    def analysis(self) -> Path:
+        """Verdicts computed from the sealed records; can be rebuilt."""
+        return self.root / "analysis.json"
+
+    @property
+    def report(self) -> Path:
+        """The report's folder; can be rebuilt."""
+        return self.root / "report"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with `conf/`; everything else hangs below it."""
+
+    root: Path
+
+    @property
+    def conf(self) -> Path:
+        """Plans and their parts; the packaged ones where the project has none."""
+        own = self.root / "conf"
+        return own if own.is_dir() else PACKAGED_CONF
+
+    def prereg(self, plan: str) -> Path:
+        """Folder of a frozen plan."""
+        return self.root / "preregistrations" / plan
+
+    def lock(self, plan: str) -> Path:
+        """The lock of a frozen plan."""
+        return self.prereg(plan) / "lock.json"
+
+    def ledger(self, study: str) -> Path:
+        """Folder of a study's ledger, one file per record."""
+        return self.root / "ledgers" / study
+
+    def runs(self, plan: str) -> Path:
+        """Folder of a plan's runs."""
+        return self.root / "runs" / plan
+
+    def run(self, plan: str, run_id: str) -> RunPaths:
+        """One run's paths."""
+        return RunPaths(self.runs(plan) / run_id)
+
+    def relative(self, path: Path) -> str:
+        """Return a project-relative name for messages and records."""
+        try:
+            return path.resolve().relative_to(self.root.resolve()).as_posix()
+        except ValueError:
+            return path.name
+
+
+def find_project(start: Path | None = None) -> Project:
+    """Return the project that holds `start`: the nearest folder upwards with `conf/*.yaml`, or `start`."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if any((folder / "conf").glob("*.yaml")):
+            return Project(folder)
+    return Project(here)
