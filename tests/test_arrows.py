@@ -90,5 +90,7 @@ def test_help_loads_nothing_heavy() -> None:
         "import sys; from harness.cli.main import main; main(['--help']);"
         "print([m for m in ('numpy','torch','pydantic','hydra','rich') if m in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.rstrip().endswith("[]")

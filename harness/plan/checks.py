@@ -1,4 +1,4 @@
-"""What types alone cannot say about a plan: arms, blocks, selection and predictions fit together."""
+"""What types alone cannot say: arms, blocks, selection and predictions fit together."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _values(project: Project, name: str, overrides: dict[str, str]) -> dict[str,
     from omegaconf.errors import OmegaConfBaseException
 
     words = [f"{key}={value}" for key, value in overrides.items()]
-    if PACKAGED_CONF.is_dir() and PACKAGED_CONF != project.conf:
+    if PACKAGED_CONF.is_dir() and project.conf != PACKAGED_CONF:
         words.append(f"hydra.searchpath=[file://{PACKAGED_CONF}]")
     GlobalHydra.instance().clear()
     try:

@@ -89,7 +89,7 @@ class Schedule(Part):
 
     design: Literal["abba_baab", "williams"]
     pair: tuple[Name, Name] | None = None
-    """The two arms visited in ABBA/BAAB order; by default the pristine and the first patched one."""
+    """The arms visited in ABBA/BAAB order; by default pristine and the first patched one."""
     block_items: Positive
     """Items of a block; a block is one frozen batch."""
     blocks: Positive

@@ -49,7 +49,7 @@ def parse(data: bytes) -> Any:
     """Read JSON strictly.
 
     Raises:
-        ValueError: duplicate keys, NaN, infinities, overflowing numbers, or bytes that are not UTF-8.
+        ValueError: duplicate keys, NaN, infinities, overflowing numbers, or bytes not in UTF-8.
     """
     try:
         return json.loads(

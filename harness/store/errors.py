@@ -81,6 +81,12 @@ class StorageError(HarnessError):
     exit_code = Exit.STORAGE
 
 
+class StoppedError(HarnessError):
+    """Somebody asked the run to stop; it can be resumed."""
+
+    exit_code = Exit.INTERRUPTED
+
+
 def worst(codes: list[Exit]) -> Exit:
     """Return the code that wins by the contract's precedence; `DONE` for an empty list."""
     for code in PRECEDENCE:

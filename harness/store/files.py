@@ -98,7 +98,7 @@ def read_json(path: Path) -> dict[str, object]:
     """Return the JSON object in a file that the harness wrote.
 
     Raises:
-        IncompleteError: missing or empty. ChangedError: not canonical JSON, so not what was written.
+        IncompleteError: missing or empty. ChangedError: not canonical, so not what was written.
     """
     data = read(path)
     if not data:

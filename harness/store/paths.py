@@ -47,6 +47,11 @@ class RunPaths:
         return self.root / ".lease"
 
     @property
+    def owner(self) -> Path:
+        """Who holds the lease, for messages."""
+        return self.root / ".owner"
+
+    @property
     def analysis(self) -> Path:
         """Verdicts computed from the sealed records; can be rebuilt."""
         return self.root / "analysis.json"
@@ -98,7 +103,7 @@ class Project:
 
 
 def find_project(start: Path | None = None) -> Project:
-    """Return the project that holds `start`: the nearest folder upwards with `conf/*.yaml`, or `start`."""
+    """Return the nearest folder upwards from `start` with `conf/*.yaml`, or `start` itself."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if any((folder / "conf").glob("*.yaml")):

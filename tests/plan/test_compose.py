@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def test_the_digest_does_not_depend_on_folder_time_zone_or_locale(
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.chdir(tmp_path)
     assert plan_digest(compose(project(odd, BASE), "p").plan) == here
-    assert os.getcwd() == str(tmp_path)
+    assert Path.cwd() == tmp_path
 
 
 @pytest.mark.parametrize("spelling", ["1", "1.0", "1e0", "1.00"])

@@ -1,0 +1,128 @@
+"""`harness doctor`: is this environment ready, and for what."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import harness
+from harness.cli.output import console, print_json
+from harness.cli.parsing import parser
+from harness.store.errors import Exit
+
+Check = tuple[str, str, str]
+"""Name, state (ok, absent, broken), detail."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print one line per check; exit 8 if something required is broken."""
+    args = parser("doctor", "is this environment ready", json=True).parse_args(argv)
+    checks = [check() for check in CHECKS]
+    if args.json:
+        print_json([dict(zip(("name", "state", "detail"), check, strict=True)) for check in checks])
+    else:
+        marks = {"ok": "[green]ok[/]", "absent": "[yellow]absent[/]", "broken": "[red]broken[/]"}
+        for name, state, detail in checks:
+            console().print(f"{marks[state]:<18} {name}: {detail}")
+    broken = any(state == "broken" for _, state, _ in checks)
+    return Exit.NOT_READY if broken else Exit.DONE
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    ready = (3, 11) <= sys.version_info < (3, 14)
+    return "python", "ok" if ready else "broken", f"{version}; 3.11 to 3.13 are supported"
+
+
+def _distribution() -> Check:
+    """PyPI also has an unrelated `harness`, which overwrites this package's files."""
+    names = importlib.metadata.packages_distributions().get("harness", [])
+    if "harness" in names:
+        detail = "the unrelated distribution `harness` is installed: pip uninstall harness"
+        return "distribution", "broken", f"{detail}; pip install --force-reinstall ripe-harness"
+    return "distribution", "ok", f"ripe-harness {harness.__version__}"
+
+
+def _required() -> Check:
+    missing = []
+    for name in (
+        "hydra-core",
+        "pydantic",
+        "rfc8785",
+        "numpy",
+        "scipy",
+        "torch",
+        "safetensors",
+        "pandas",
+        "pyarrow",
+        "rich",
+        "psutil",
+        "matplotlib",
+        "jinja2",
+        "filelock",
+    ):
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return "packages", "broken", f"missing {', '.join(missing)}: pip install ripe-harness"
+    return "packages", "ok", "all required packages are installed"
+
+
+def _torch() -> Check:
+    try:
+        import torch
+    except ImportError as error:
+        return "torch", "broken", f"cannot be imported: {error}"
+    device = "no CUDA device: CPU plans only"
+    if torch.cuda.is_available():
+        device = f"{torch.cuda.device_count()} × {torch.cuda.get_device_name(0)}"
+    return "torch", "ok", f"{torch.__version__}; {device}"
+
+
+def _hard_links() -> Check:
+    """Locks and ledger records are published by hard link; some file systems have none."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        one, two = Path(folder) / "one", Path(folder) / "two"
+        one.write_bytes(b"")
+        try:
+            os.link(one, two)
+        except OSError as error:
+            return (
+                "hard links",
+                "broken",
+                f"refused here ({error.strerror}); use another file system",
+            )
+    return "hard links", "ok", "this file system can publish records exclusively"
+
+
+def _git() -> Check:
+    found = shutil.which("git")
+    return "git", "ok" if found else "absent", "found" if found else "locks can't record a commit"
+
+
+def _cores() -> Check:
+    import psutil
+
+    load = psutil.getloadavg()[0]
+    cores = psutil.cpu_count() or 1
+    busy = load > 0.5 * cores
+    detail = f"{cores} cores, load {load:.1f}"
+    return "machine", "ok", f"{detail}; timings would be noisy now" if busy else detail
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    _python,
+    _distribution,
+    _required,
+    _torch,
+    _hard_links,
+    _git,
+    _cores,
+)

@@ -1,0 +1,125 @@
+"""`harness show`: the composed plan, its digest, order, cost and what it can decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.output import console, print_json
+from harness.cli.parsing import parse_mixed, parser, words_argument
+
+if TYPE_CHECKING:
+    from harness.plan.schema import Plan
+    from harness.store.paths import Project
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print a plan as it would be hashed."""
+    made = parser("show", "the composed plan, its digest, order, cost and power", json=True)
+    words_argument(made)
+    args = parse_mixed(made, argv)
+    from harness.plan.compose import compose
+    from harness.plan.digest import plan_digest, plan_json
+    from harness.plan.words import parse_words
+    from harness.store.paths import find_project
+
+    words = parse_words(args.words)
+    project = find_project()
+    composed = compose(project, words.plan, words.overrides)
+    facts = {
+        "plan": plan_json(composed.plan),
+        "digest": plan_digest(composed.plan),
+        "sources": [project.relative(path) for path in composed.sources],
+        "frozen": project.lock(words.plan).is_file(),
+        "cost": cost(project, composed.plan),
+        "order": order(composed.plan),
+        "predictions": decisions(composed.plan),
+    }
+    if args.json:
+        print_json(facts)
+    else:
+        _print(facts)
+    return 0
+
+
+def cost(project: Project, plan: Plan) -> dict[str, Any]:
+    """Return counts that follow from the plan, and the time its last finished run took."""
+    from harness.run.status import elapsed_s
+
+    schedule = plan.schedule
+    visits = len(example_row(plan))
+    return {
+        "blocks": schedule.blocks,
+        "visits": schedule.blocks * visits,
+        "trials": schedule.blocks * visits * schedule.block_items,
+        "launches": schedule.launches_per_arm * len(plan.arms),
+        "longest_possible_s": schedule.blocks * visits * plan.limits.block_timeout_s,
+        "last_run_s": elapsed_s(project.runs(plan.plan)),
+    }
+
+
+def example_row(plan: Plan) -> list[str]:
+    """Return the arms of the first block under a nonce of zeros."""
+    from harness.plan.order import order_table
+
+    table = order_table(plan, "0" * 64, "0" * 64)
+    return [visit.arm for visit in table.blocks[0].visits]
+
+
+def order(plan: Plan) -> dict[str, int]:
+    """Return how often each order of arms occurs; which block gets which is drawn at freeze."""
+    from harness.plan.order import order_table
+
+    table = order_table(plan, "0" * 64, "0" * 64)
+    rows = Counter(" ".join(visit.arm for visit in block.visits) for block in table.planned)
+    return dict(sorted(rows.items()))
+
+
+def decisions(plan: Plan) -> list[dict[str, Any]]:
+    """Return each prediction with the level it is decided at."""
+    from harness.plan.predictions import confidence_level
+
+    return [
+        {
+            "id": prediction.id,
+            "claim": prediction.claim,
+            "family": prediction.family,
+            "region": list(prediction.region),
+            "level": confidence_level(plan, prediction, attempt=1),
+            "min_clusters": prediction.min_clusters,
+            "author_confidence": prediction.confidence,
+        }
+        for prediction in plan.predictions
+    ]
+
+
+def _print(facts: dict[str, Any]) -> None:
+    from omegaconf import OmegaConf
+    from rich.table import Table
+
+    out = console()
+    out.print(OmegaConf.to_yaml(OmegaConf.create(facts["plan"])), markup=False)
+    out.print(f"digest   {facts['digest']}{'' if facts['frozen'] else '  (not frozen)'}")
+    out.print(f"sources  {', '.join(facts['sources'])}")
+    spent = facts["cost"]
+    last = f"; the last run took {spent['last_run_s']:.0f} s" if spent["last_run_s"] else ""
+    out.print(
+        f"cost     {spent['blocks']} blocks, {spent['visits']} visits, {spent['trials']} trials, "
+        f"{spent['launches']} process launches{last}"
+    )
+    out.print("order    " + "; ".join(f"{n} × {row}" for row, n in facts["order"].items()))
+    table = Table(box=None, pad_edge=False)
+    for column in ("prediction", "claim", "region", "family", "interval", "P(held)"):
+        table.add_column(column)
+    for row in facts["predictions"]:
+        region = " to ".join("…" if end is None else f"{end:g}" for end in row["region"])
+        table.add_row(
+            row["id"],
+            row["claim"],
+            region,
+            row["family"],
+            f"{100 * float(row['level']):g} %",
+            f"{row['author_confidence']:g}",
+        )
+    out.print(table)

@@ -1,0 +1,1 @@
+"""From sealed records to estimates and verdicts: one module per measurement, then the join."""

@@ -1,0 +1,82 @@
+"""One summary per arm: quality, speed, acceptance, memory, agreement with pristine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from harness.analysis import Interval, wilson_interval
+from harness.measure import generation, memory
+from harness.measure.divergence import compare
+from harness.measure.scored import Scored
+from harness.plan.schema import Plan
+from harness.store.canonical import Json
+
+
+def arm_summaries(plan: Plan, data: Scored, pristine: str, near_tie: float) -> dict[str, Json]:
+    """Return a JSON summary per arm; a value that cannot be computed is left out."""
+    return {name: _summary(plan, data, name, pristine, near_tie) for name in plan.arms}
+
+
+def _summary(plan: Plan, data: Scored, arm: str, pristine: str, near_tie: float) -> Json:
+    items = data.items_of(data.blocks.quality)
+    trials = [trial for item in items if (trial := data.first(item, arm)) is not None]
+    visits = data.visits_of(arm, data.blocks.timing)
+    summary: Json = {"role": plan.arms[arm].role, "items": len(trials), "visits": len(visits)}
+    if trials:
+        summary["accuracy"] = share(sum(map(generation.right, trials)), len(trials))
+        summary["status"] = _counts(trial["status"] for trial in trials)
+        summary["tokens"] = int(sum(map(generation.TRIAL["tokens"], trials)))
+        cache = [memory.TRIAL["cache_bytes"](trial) for trial in trials]
+        summary["cache_bytes_mean"] = sum(cache) / len(cache)
+        summary["agreement_with_pristine"] = compare(data, pristine, arm, items, near_tie)
+    if visits:
+        summary |= _speed(visits)
+    return summary | _drafts(data, arm, items)
+
+
+def _counts(words: Any) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return counts
+
+
+def share(k: int, n: int) -> Json:
+    """Return k of n with its 95 % Wilson interval."""
+    interval = wilson_interval(k, n)
+    if not isinstance(interval, Interval):
+        return {"k": k, "n": n}
+    return {"k": k, "n": n, "share": k / n, "low": interval.low, "high": interval.high}
+
+
+def _speed(visits: Collection[Json]) -> Json:
+    totals = {
+        name: sum(map(quantity, visits))
+        for name, quantity in generation.VISIT.items()
+        if not name.endswith("_per_token")
+    }
+    tokens = sum(visit["tokens"] for visit in visits)
+    summary: Json = dict(totals)
+    if tokens and totals["decode_seconds"] > 0:
+        summary["tokens_timed"] = tokens
+        summary["tokens_per_second"] = tokens / totals["decode_seconds"]
+        summary["tokens_per_cpu_second"] = tokens / max(totals["decode_cpu_seconds"], 1e-9)
+        summary["ms_per_token"] = 1e3 * totals["decode_seconds"] / tokens
+        summary["cpu_ms_per_token"] = 1e3 * totals["decode_cpu_seconds"] / tokens
+    return summary
+
+
+def _drafts(data: Scored, arm: str, items: Collection[str]) -> Json:
+    trials = [trial for item in items for trial in data.trials.get((item, arm), [])]
+    drafted = sum(map(generation.TRIAL["drafted"], trials))
+    if not drafted:
+        return {}
+    accepted = sum(map(generation.TRIAL["accepted"], trials))
+    passes = sum(map(generation.TRIAL["passes"], trials))
+    tokens = sum(map(generation.TRIAL["tokens"], trials))
+    summary: Json = {"drafted": int(drafted), "accepted": int(accepted)}
+    summary["acceptance"] = accepted / drafted
+    if passes:
+        summary["tokens_per_pass"] = tokens / passes
+    return summary

@@ -1,0 +1,189 @@
+"""The analysis of one run: what a report shows, from plan, order and records alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.analysis import Interval, cr2_interval
+from harness.measure import generation
+from harness.measure.arms import arm_summaries
+from harness.measure.cost import CostModel, fit_cost
+from harness.measure.order_effects import order_effects
+from harness.measure.scored import Scored, scored
+from harness.measure.verdicts import verdicts
+from harness.plan.digest import plan_digest
+from harness.plan.order import OrderTable, pair_of
+from harness.plan.schema import Plan
+from harness.store.canonical import Json
+
+TIMES = ("decode_cpu_seconds", "decode_seconds")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a verdict is about, beside the plan."""
+
+    run_id: str
+    role: str
+    attempt: int
+    seal_digest: str | None
+    device_class: str
+    anchored: str
+    """Who anchored the lock, or `unanchored`."""
+
+
+def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -> Json:
+    """Return the analysis as JSON; the same records give the same bytes."""
+    data = scored(records, order)
+    pair = pair_of(plan)
+    aa = _last(records, "aa")
+    bound = near_tie_bound(records)
+    return {
+        "format": 1,
+        "plan": plan.plan,
+        "study": plan.study,
+        "title": plan.title,
+        "question": plan.question,
+        "run_id": scope.run_id,
+        "plan_digest": plan_digest(plan),
+        "seal_digest": scope.seal_digest,
+        "role": scope.role,
+        "attempt": scope.attempt,
+        "scope": {
+            "model": plan.model.name,
+            "loops": plan.model.loops,
+            "dtype": plan.model.dtype,
+            "source": plan.partitions.source,
+            "device_class": scope.device_class,
+            "anchored": scope.anchored,
+        },
+        "arms": arm_summaries(plan, data, pair[0], bound),
+        "verdicts": verdicts(plan, data, scope.attempt, _run_void(aa)),
+        "aa": aa,
+        "order": order_effects(data, list(plan.arms), TIMES[0]) if data.visits else {},
+        "blocks": _blocks(data),
+        "cost_model": _cost(plan, data),
+        "near_tie_bound": bound,
+        "threats": _threats(plan, data, aa),
+        "series": {
+            "pair": list(pair),
+            "blocks": _series(data, pair),
+            "design": _contrasts(plan, data),
+        },
+    }
+
+
+def _last(records: list[Json], kind: str) -> Json | None:
+    found = [record for record in records if record["kind"] == kind]
+    return found[-1] if found else None
+
+
+def near_tie_bound(records: list[Json]) -> float:
+    """Return the engine's rounding bound that the run's self-test measured, 0 where it did not."""
+    return max(
+        (
+            float(check.get("rounding_bound", 0.0))
+            for record in records
+            if record["kind"] == "selftest"
+            for check in record["checks"]
+        ),
+        default=0.0,
+    )
+
+
+def _run_void(aa: Json | None) -> str | None:
+    if aa is None or aa["ok"]:
+        return None
+    return f"the A/A control lies outside ±{aa['delta']:g}"
+
+
+def _blocks(data: Scored) -> Json:
+    blocks = data.blocks
+    return {
+        "planned": len(blocks.planned),
+        "timed": len(blocks.timing),
+        "scored": len(blocks.quality & blocks.finished),
+        "interrupted": len(blocks.interrupted),
+        "void": len(blocks.void),
+        "spares_used": len(blocks.spares),
+    }
+
+
+def _cost(plan: Plan, data: Scored) -> Json | None:
+    """Fit one model over all arms at full depth: they share the engine and the kernels."""
+    arms = [name for name, arm in plan.arms.items() if arm.loops is None]
+    model = fit_cost(data, arms, data.blocks.timing)
+    return None if model is None else asdict(model) | _regime(plan, model)
+
+
+def _regime(plan: Plan, model: CostModel) -> Json:
+    decode = [arm.decode for arm in plan.arms.values() if arm.decode is not None]
+    drafts = [d.draft_tokens for d in decode if isinstance(d.draft_tokens, int)]
+    if not drafts:
+        return {}
+    tokens = max(drafts) + 1
+    batch = plan.schedule.block_items
+    ratio = model.verify_ratio(batch, tokens, plan.model.loops)
+    return {"verified_tokens": tokens, "batch": batch, "verify_ratio": ratio}
+
+
+def _threats(plan: Plan, data: Scored, aa: Json | None) -> list[str]:
+    threats = []
+    if data.blocks.interrupted:
+        threats.append(f"{len(data.blocks.interrupted)} blocks were interrupted")
+    if data.blocks.void:
+        threats.append(f"{len(data.blocks.void)} blocks are void by a frozen limit")
+    if aa is None:
+        threats.append("no A/A control was run, so the noise floor between two workers is unknown")
+    first, second = (arm for arm in pair_of(plan))
+    tokens = [
+        sum(v["tokens"] for v in data.visits_of(arm, data.blocks.timing)) for arm in (first, second)
+    ]
+    if min(tokens) > 0 and abs(math.log(tokens[0] / tokens[1])) > 1e-3:
+        threats.append(
+            f"{first} produced {tokens[0]} tokens and {second} {tokens[1]} in the timed blocks, so "
+            "their times are not about the same work"
+        )
+    return threats
+
+
+def _series(data: Scored, pair: tuple[str, str]) -> list[Json]:
+    """Per block, the pair's log ratio in both clocks, with launch and order; for figures."""
+    rows = []
+    for block in sorted(data.blocks.timing):
+        left, right = (data.visits_of(arm, [block]) for arm in pair)
+        if left and right:
+            row: Json = {"block": block, "launch": left[0]["launch"]}
+            row["order"] = "".join(
+                "A" if arm == pair[0] else "B"
+                for _, arm in sorted((v["position"], v["key"]["arm"]) for v in left + right)
+            )
+            for name in TIMES:
+                row[name] = _mean_log(left, name) - _mean_log(right, name)
+            rows.append(row)
+    return rows
+
+
+def _mean_log(visits: list[Json], name: str) -> float:
+    quantity = generation.VISIT[name]
+    return math.fsum(math.log(quantity(visit)) for visit in visits) / len(visits)
+
+
+def _contrasts(plan: Plan, data: Scored) -> dict[str, Any]:
+    """CPU milliseconds per token of each arm, as a geometric mean over blocks with its interval."""
+    result: dict[str, Any] = {}
+    for arm in plan.arms:
+        logs = [
+            _mean_log(visits, "decode_cpu_seconds_per_token")
+            for block in sorted(data.blocks.timing)
+            if (visits := data.visits_of(arm, [block]))
+        ]
+        interval = cr2_interval(logs, [1.0] * len(logs)) if len(logs) > 1 else None
+        if isinstance(interval, Interval):
+            low, mid, high = (
+                1e3 * math.exp(x) for x in (interval.low, interval.estimate, interval.high)
+            )
+            result[arm] = {"estimate": mid, "low": low, "high": high, "blocks": len(logs)}
+    return result
