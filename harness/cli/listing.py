@@ -74,7 +74,9 @@ def _verdicts(project: Any, study: str, plan: str) -> str:
     folder = project.ledger(study)
     if not folder.is_dir():
         return ""
-    records = [r for r in Chain(folder).read() if r.kind == "verdicts" and r.body["plan"] == plan]
+    records = [
+        r for r in Chain(folder).records() if r.kind == "verdicts" and r.body["plan"] == plan
+    ]
     if not records:
         return ""
     words = [verdict["word"] for verdict in records[-1].body["verdicts"]]

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 
 def cost(project: Project, plan: Plan) -> dict[str, Any]:
     """Return counts that follow from the plan, and the time its last finished run took."""
-    from harness.run.status import elapsed_s
+    from harness.cli.runs import last_run_s
 
     schedule = plan.schedule
     visits = len(example_row(plan))
@@ -55,7 +55,7 @@ def cost(project: Project, plan: Plan) -> dict[str, Any]:
         "trials": schedule.blocks * visits * schedule.block_items,
         "launches": schedule.launches_per_arm * len(plan.arms),
         "longest_possible_s": schedule.blocks * visits * plan.limits.block_timeout_s,
-        "last_run_s": elapsed_s(project.runs(plan.plan)),
+        "last_run_s": last_run_s(project, plan.plan),
     }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
-from harness.analysis import Interval, wilson_interval
+from harness.analysis import Interval, cr2_interval, wilson_interval
 from harness.measure import generation, memory
 from harness.measure.divergence import compare
 from harness.measure.scored import Scored
@@ -26,12 +27,11 @@ def _summary(plan: Plan, data: Scored, arm: str, pristine: str, near_tie: float)
     if trials:
         summary["accuracy"] = share(sum(map(generation.right, trials)), len(trials))
         summary["status"] = _counts(trial["status"] for trial in trials)
-        summary["tokens"] = int(sum(map(generation.TRIAL["tokens"], trials)))
         cache = [memory.TRIAL["cache_bytes"](trial) for trial in trials]
         summary["cache_bytes_mean"] = sum(cache) / len(cache)
         summary["agreement_with_pristine"] = compare(data, pristine, arm, items, near_tie)
     if visits:
-        summary |= _speed(visits)
+        summary |= _speed(visits) | {"phases": _phases(data, arm)}
     return summary | _drafts(data, arm, items)
 
 
@@ -59,12 +59,36 @@ def _speed(visits: Collection[Json]) -> Json:
     tokens = sum(visit["tokens"] for visit in visits)
     summary: Json = dict(totals)
     if tokens and totals["decode_seconds"] > 0:
-        summary["tokens_timed"] = tokens
+        summary["tokens"] = tokens
         summary["tokens_per_second"] = tokens / totals["decode_seconds"]
         summary["tokens_per_cpu_second"] = tokens / max(totals["decode_cpu_seconds"], 1e-9)
         summary["ms_per_token"] = 1e3 * totals["decode_seconds"] / tokens
         summary["cpu_ms_per_token"] = 1e3 * totals["decode_cpu_seconds"] / tokens
     return summary
+
+
+def mean_log(visits: Collection[Json], name: str) -> float:
+    """Return the mean log of a visit quantity."""
+    quantity = generation.VISIT[name]
+    return math.fsum(math.log(quantity(visit)) for visit in visits) / len(visits)
+
+
+def _phases(data: Scored, arm: str) -> Json:
+    """CPU milliseconds per token of each phase: a geometric mean over blocks with its interval."""
+    found: Json = {}
+    for phase in generation.PHASES:
+        logs = []
+        for block in sorted(data.blocks.timing):
+            visits = data.visits_of(arm, [block])
+            if visits and all(visit["tokens"] for visit in visits):
+                tokens = math.fsum(math.log(visit["tokens"]) for visit in visits) / len(visits)
+                logs.append(mean_log(visits, f"{phase}_cpu_seconds") - tokens)
+        interval = cr2_interval(logs, [1.0] * len(logs)) if len(logs) > 1 else None
+        if isinstance(interval, Interval):
+            ends = (interval.estimate, interval.low, interval.high)
+            low_to_high = dict(zip(("estimate", "low", "high"), ends, strict=True))
+            found[phase] = {"ms_per_token": {k: 1e3 * math.exp(v) for k, v in low_to_high.items()}}
+    return found
 
 
 def _drafts(data: Scored, arm: str, items: Collection[str]) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from harness.analysis import Interval, wilson_interval
 from harness.measure.scored import Scored
 from harness.store.canonical import Json
 
@@ -34,7 +35,9 @@ def compare(data: Scored, baseline: str, arm: str, items: Collection[str], near_
         matched += len(left["token_ids"]) if where is None else where
         same += where is None
         near += where is not None and _tied(left, where, near_tie)
-    return {
+    interval = wilson_interval(same, total) if total else None
+    ends = {"low": interval.low, "high": interval.high} if isinstance(interval, Interval) else {}
+    return ends | {
         "k": same,
         "n": total,
         "near_ties": near,

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from harness.analysis import Interval, cr2_interval
-from harness.measure import generation
-from harness.measure.arms import arm_summaries
+from harness.measure.arms import arm_summaries, mean_log
 from harness.measure.cost import CostModel, fit_cost
 from harness.measure.order_effects import order_effects
 from harness.measure.scored import Scored, scored
@@ -30,8 +27,8 @@ class Scope:
     attempt: int
     seal_digest: str | None
     device_class: str
-    anchored: str
-    """Who anchored the lock, or `unanchored`."""
+    anchored: bool = False
+    """Whether a third party anchored the lock."""
 
 
 def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -> Json:
@@ -40,6 +37,7 @@ def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -
     pair = pair_of(plan)
     aa = _last(records, "aa")
     bound = near_tie_bound(records)
+    summaries = arm_summaries(plan, data, pair[0], bound)
     return {
         "format": 1,
         "plan": plan.plan,
@@ -59,18 +57,18 @@ def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -
             "device_class": scope.device_class,
             "anchored": scope.anchored,
         },
-        "arms": arm_summaries(plan, data, pair[0], bound),
+        "arms": summaries,
         "verdicts": verdicts(plan, data, scope.attempt, _run_void(aa)),
         "aa": aa,
-        "order": order_effects(data, list(plan.arms), TIMES[0]) if data.visits else {},
+        "order": order_effects(data, pair, list(plan.arms), TIMES[0]) if data.visits else {},
         "blocks": _blocks(data),
         "cost_model": _cost(plan, data),
-        "near_tie_bound": bound,
+        "near_ties": near_ties(summaries, bound),
         "threats": _threats(plan, data, aa),
         "series": {
-            "pair": list(pair),
-            "blocks": _series(data, pair),
-            "design": _contrasts(plan, data),
+            "names": list(pair),
+            "pair": _series(data, pair),
+            "arms": {},
         },
     }
 
@@ -93,6 +91,21 @@ def near_tie_bound(records: list[Json]) -> float:
     )
 
 
+def near_ties(summaries: dict[str, Json], bound: float) -> Json:
+    """Return how many divergences from pristine, over all arms at full depth, were near ties."""
+    found = [
+        s["agreement_with_pristine"]
+        for s in summaries.values()
+        if s["role"] != "control" and "agreement_with_pristine" in s
+    ]
+    return {
+        "counted": sum(one["near_ties"] for one in found),
+        "unexplained": sum(one["unexplained"] for one in found),
+        "tokens": sum(one["tokens"] for one in found),
+        "margin": bound,
+    }
+
+
 def _run_void(aa: Json | None) -> str | None:
     if aa is None or aa["ok"]:
         return None
@@ -107,7 +120,7 @@ def _blocks(data: Scored) -> Json:
         "scored": len(blocks.quality & blocks.finished),
         "interrupted": len(blocks.interrupted),
         "void": len(blocks.void),
-        "spares_used": len(blocks.spares),
+        "spare_used": len(blocks.spares),
     }
 
 
@@ -160,30 +173,7 @@ def _series(data: Scored, pair: tuple[str, str]) -> list[Json]:
                 "A" if arm == pair[0] else "B"
                 for _, arm in sorted((v["position"], v["key"]["arm"]) for v in left + right)
             )
-            for name in TIMES:
-                row[name] = _mean_log(left, name) - _mean_log(right, name)
+            for label, name in zip(("log_ratio_cpu", "log_ratio_wall"), TIMES, strict=True):
+                row[label] = mean_log(left, name) - mean_log(right, name)
             rows.append(row)
     return rows
-
-
-def _mean_log(visits: list[Json], name: str) -> float:
-    quantity = generation.VISIT[name]
-    return math.fsum(math.log(quantity(visit)) for visit in visits) / len(visits)
-
-
-def _contrasts(plan: Plan, data: Scored) -> dict[str, Any]:
-    """CPU milliseconds per token of each arm, as a geometric mean over blocks with its interval."""
-    result: dict[str, Any] = {}
-    for arm in plan.arms:
-        logs = [
-            _mean_log(visits, "decode_cpu_seconds_per_token")
-            for block in sorted(data.blocks.timing)
-            if (visits := data.visits_of(arm, [block]))
-        ]
-        interval = cr2_interval(logs, [1.0] * len(logs)) if len(logs) > 1 else None
-        if isinstance(interval, Interval):
-            low, mid, high = (
-                1e3 * math.exp(x) for x in (interval.low, interval.estimate, interval.high)
-            )
-            result[arm] = {"estimate": mid, "low": low, "high": high, "blocks": len(logs)}
-    return result

@@ -1,4 +1,4 @@
-"""Whether the order left a trace: drift, a slow first visit, carry-over, as ratios of times."""
+"""Whether the order left a trace: drift, a slow first visit, carry-over, in log ratios of time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from harness.measure.scored import Scored
 from harness.store.canonical import Json
 
 
-def order_effects(data: Scored, arms: Collection[str], quantity: str) -> Json:
-    """Return each effect on log times as a ratio with its 95 % interval, or why there is none.
+def order_effects(
+    data: Scored, pair: tuple[str, str], arms: Collection[str], quantity: str
+) -> Json:
+    """Return each effect on log times with its 95 % interval, or why there is none.
 
     drift: per position within a block; first_run: what a block's first visit adds; carry_over: a
-    visit after the named arm beside a visit after the first arm.
+    visit after the second of `pair` beside a visit after the first.
     """
-    names = list(arms)
+    names = [*pair, *(arm for arm in arms if arm not in pair)]
     visits = [v for arm in names for v in data.visits_of(arm, data.blocks.timing)]
     if not visits:
         return {}
@@ -30,15 +32,14 @@ def order_effects(data: Scored, arms: Collection[str], quantity: str) -> Json:
         )
     except AnalysisError as error:
         return {"not_estimable": str(error)}
-    carry = {
-        f"carry_over_{name}": _ratio(effect)
-        for name, effect in zip(names[1:], found.carry_over, strict=True)
+    return {
+        "drift": _json(found.drift),
+        "first_run": _json(found.first_run),
+        "carry_over": _json(found.carry_over[0]),
     }
-    return {"drift": _ratio(found.drift), "first_run": _ratio(found.first_run), **carry}
 
 
-def _ratio(effect: Interval | NotEstimable) -> Json:
+def _json(effect: Interval | NotEstimable) -> Json:
     if isinstance(effect, NotEstimable):
         return {"not_estimable": effect.reason}
-    estimate, low, high = map(math.exp, (effect.estimate, effect.low, effect.high))
-    return {"estimate": estimate, "low": low, "high": high}
+    return {"estimate": effect.estimate, "low": effect.low, "high": effect.high}

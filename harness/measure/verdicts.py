@@ -50,7 +50,7 @@ def _verdict(
         without = _decide(prediction, other, reasons)
         verdict = reconcile(verdict, without)
     return _json(plan, prediction, measured, verdict, confidence, blocks, data) | {
-        "with_voids": None if without is None else without.word
+        "without_voids": None if without is None else without.word
     }
 
 
@@ -115,13 +115,13 @@ def _json(
         "reasons": list(verdict.reasons),
         "notes": list(measured.notes),
         "estimand": prediction.estimand.model_dump(mode="json", exclude_none=True),
-        "unit": UNITS[prediction.estimand.kind],
+        "unit": _unit(prediction),
         "estimate": measured.estimate,
         "low": _finite(interval.low) if isinstance(interval, Interval) else None,
         "high": _finite(interval.high) if isinstance(interval, Interval) else None,
         "decimals": [verdict.estimate, verdict.low, verdict.high],
         "not_estimable": None if known else str(interval),
-        "confidence_level": confidence,
+        "confidence_level": float(confidence),
         "method": interval.method if isinstance(interval, Interval) else None,
         "df": interval.df if isinstance(interval, Interval) else None,
         "region": list(prediction.region),
@@ -135,6 +135,13 @@ def _json(
         "p": _test(plan, prediction, data, blocks),
         "expected": "failed" if prediction.family == "control" else None,
     }
+
+
+def _unit(prediction: Prediction) -> str:
+    estimand = prediction.estimand
+    if estimand.kind == "mean_diff" and estimand.of == "correct":
+        return "share_difference"
+    return UNITS[estimand.kind]
 
 
 def _finite(value: float) -> float | None:

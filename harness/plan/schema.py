@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 SCHEMA = 1
 
@@ -207,3 +207,10 @@ class Plan(Part):
     predictions: list[Prediction] = Field(default_factory=list)
     selection: Selection | None = None
     notes: str | None = None
+
+    @field_validator("arms")
+    @classmethod
+    def _in_one_order(cls, arms: dict[str, ArmSpec]) -> dict[str, ArmSpec]:
+        """Canonical JSON forgets the order of keys, so it is always: pristine first, then names."""
+        roles = ("pristine", "patched", "control")
+        return dict(sorted(arms.items(), key=lambda item: (roles.index(item[1].role), item[0])))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.store.canonical import canonical, parse
-from harness.store.errors import ChangedError, IncompleteError, StorageError
+from harness.store.errors import ChangedError, IncompleteError, StorageError, UsageError
 
 
 @contextlib.contextmanager
@@ -105,9 +105,10 @@ def read_json(path: Path) -> dict[str, object]:
         raise IncompleteError(f"{path}: empty, so cut short; restore it from version control")
     try:
         value = parse(data)
-    except ValueError as error:
+        written = canonical(value) + b"\n"
+    except (ValueError, UsageError) as error:
         raise ChangedError(f"{path}: damaged, not the JSON that was written: {error}") from error
-    if not isinstance(value, dict) or canonical(value) + b"\n" != data:
+    if not isinstance(value, dict) or written != data:
         hint = " (line endings: the file holds CRLF)" if b"\r\n" in data else ""
         raise ChangedError(f"{path}: not in the canonical form that was written{hint}")
     return value

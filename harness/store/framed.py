@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -84,11 +85,30 @@ def _record(path: Path, number: int, body: bytes) -> Json:
     return value
 
 
-class FramedLog:
-    """Writer of a framed log; on opening, a torn tail is moved to `<name>.torn.<n>`."""
+def _any_record(_: Json) -> bool:
+    return True
 
-    def __init__(self, path: Path) -> None:
+
+def _closed(found: Scan, may_end: Callable[[Json], bool]) -> Scan:
+    """Return a scan without the trailing records that no closing record follows."""
+    count = len(found.records)
+    while count and not may_end(found.records[count - 1]):
+        count -= 1
+    tail = b"".join(found.frames[count:])
+    whole = found.whole_bytes - len(tail)
+    return Scan(found.records[:count], found.frames[:count], whole, tail + found.torn)
+
+
+class FramedLog:
+    """Writer of a framed log; on opening, a torn tail is moved to `<name>.torn.<n>`.
+
+    Where several records belong together, `may_end` says which of them closes a group: whole
+    frames after the last such record are part of a torn append, and of the tail.
+    """
+
+    def __init__(self, path: Path, may_end: Callable[[Json], bool] = _any_record) -> None:
         self.path = path
+        self._may_end = may_end
         self.recovered = Scan([], [], 0, b"")
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +117,7 @@ class FramedLog:
             self._handle: BinaryIO = path.open("ab", buffering=0)
 
     def _recover(self) -> None:
-        self.recovered = scan(self.path)
+        self.recovered = _closed(scan(self.path), self._may_end)
         if self.recovered.torn:
             number = len(list(self.path.parent.glob(f"{self.path.name}.torn.*"))) + 1
             create(self.path.with_name(f"{self.path.name}.torn.{number}"), self.recovered.torn)

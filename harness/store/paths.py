@@ -90,6 +90,11 @@ class Project:
         """Folder of a plan's runs."""
         return self.root / "runs" / plan
 
+    @property
+    def reports(self) -> Path:
+        """Pages about whole studies; derived, never tracked."""
+        return self.root / "reports"
+
     def run(self, plan: str, run_id: str) -> RunPaths:
         """One run's paths."""
         return RunPaths(self.runs(plan) / run_id)

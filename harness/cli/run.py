@@ -1,0 +1,155 @@
+"""`harness run`: verify the lock, self-test, measure, seal, analyse, record, report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.output import console, note, print_json
+from harness.cli.parsing import parse_mixed, parser, words_argument
+from harness.store.errors import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.cli.campaign import Campaign
+    from harness.run.context import Progress, RunContext
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a plan from wherever it stands to its verdicts."""
+    made = parser("run", "run a plan; the same command resumes it", json=True)
+    made.add_argument(
+        "--strict", action="store_true", help="exit 11 unless every prediction held as it must"
+    )
+    words_argument(made)
+    args = parse_mixed(made, argv)
+    from harness.cli.campaign import enlist
+    from harness.cli.conclude import conclude
+    from harness.plan.words import parse_words
+    from harness.run.supervisor import execute
+    from harness.store.paths import find_project
+
+    words = parse_words(args.words)
+    project = find_project()
+    campaign = enlist(project, words)
+    _announce(campaign)
+    began = time.monotonic()
+    with _progress() as show:
+        outcome = execute(context(campaign, show))
+    analysis, files = conclude(campaign)
+    page = next(project.relative(path) for path in files if path.suffix == ".html")
+    if args.json:
+        print_json({"analysis": analysis, "report": page})
+    else:
+        _conclusion(campaign, analysis, page, time.monotonic() - began)
+    if outcome.timing_void:
+        note(f"timing predictions are void: {outcome.timing_void}")
+    return _exit(analysis, args.strict)
+
+
+def context(campaign: Campaign, show: Callable[[Progress], None]) -> RunContext:
+    """Return everything that the runner needs."""
+    from harness.cli.selftest import checks_of
+    from harness.cli.wiring import aa_interval, score, scored_items
+    from harness.run.context import RunContext
+    from harness.run.launch import local_workers
+
+    items, explore = scored_items(campaign.plan, campaign.nonce)
+    workers = local_workers(campaign.plan, campaign.project)
+    return RunContext(
+        project=campaign.project,
+        plan=campaign.plan,
+        paths=campaign.paths,
+        order=campaign.order,
+        items=items,
+        explore=explore,
+        score=score,
+        start_worker=workers,
+        aa_interval=aa_interval,
+        seed=campaign.nonce,
+        role=campaign.role,
+        selftest=checks_of(campaign, workers, explore),
+        progress=show,
+    )
+
+
+def _announce(campaign: Campaign) -> None:
+    from harness.backends.table import command
+
+    what = "resuming" if campaign.resumed else "starting"
+    note(f"{what} {campaign.role} run {campaign.paths.root.name} of {campaign.plan.plan}")
+    for remark in campaign.remarks[:3]:
+        note(f"  differs from the lock: {remark}")
+    if len(campaign.remarks) > 3:
+        note(f"  and {len(campaign.remarks) - 3} more differences, all in the run's manifest")
+    programs: dict[str, list[str]] = {}
+    for name, arm in campaign.plan.arms.items():
+        programs.setdefault(" ".join(command(arm.backend, arm.options)), []).append(name)
+    for program, arms in programs.items():
+        note(f"  starts {program}  for {', '.join(arms)}")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """Show a progress bar on a terminal, and a line now and then elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    err = Console(stderr=True)
+    if not err.is_terminal:
+        yield _lines()
+        return
+    columns = (
+        TextColumn("{task.description:<28}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} visits"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(step: Any) -> None:
+            bar.update(task, total=step.total, completed=step.done, description=step.text)
+
+        yield show
+
+
+def _lines(every_s: float = 15.0) -> Callable[[Progress], None]:
+    last = 0.0
+
+    def show(step: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= every_s:
+            last = time.monotonic()
+            sys.stderr.write(f"  {step.done}/{step.total} visits: {step.text}\n")
+
+    return show
+
+
+def _conclusion(campaign: Campaign, analysis: dict[str, Any], page: str, seconds: float) -> None:
+    from harness.plan.digest import plan_json
+    from harness.report.tables import verdict_table
+
+    out = console()
+    out.print()
+    out.print(f"[bold]{campaign.plan.title}[/]")
+    out.print(verdict_table(analysis, plan_json(campaign.plan)))
+    scope = analysis["scope"]
+    out.print(
+        f"{scope['model']}, {scope['source']}, {scope['device_class']}; {campaign.role}, attempt "
+        f"{analysis['attempt']}, unanchored"
+    )
+    out.print(f"{seconds:.0f} s; report: {page}")
+
+
+def _exit(analysis: dict[str, Any], strict: bool) -> int:
+    words = [(one["word"], one.get("expected") or "held") for one in analysis["verdicts"]]
+    if words and all(word == "void" for word, _ in words):
+        return Exit.VOID
+    if strict and any(word != expected for word, expected in words):
+        return Exit.PREDICTION_FAILED
+    return Exit.DONE
