@@ -9,7 +9,6 @@ from harness.cli.campaign import Campaign
 from harness.cli.wiring import PACKAGE, analyse
 from harness.ledger.chain import Chain
 from harness.ledger.records import Counts, RunSealed, VerdictEntry, Verdicts, append, history
-from harness.plan.digest import plan_json
 from harness.run.seal import seal
 from harness.store.canonical import Json
 from harness.store.digests import digest, sha256_file
@@ -80,6 +79,7 @@ def report(project: Project, study: str, paths: RunPaths, analysis: Json) -> lis
     manifest: Any = read_json(paths.manifest)
     lock_path = project.lock(manifest["plan"])
     locked = manifest["lock_digest"] is not None and lock_path.is_file()
+    sealed: Any = read_json(paths.seal)
     chain = Chain(project.ledger(study))
     shown = {**analysis, "attempts": _attempts(chain, analysis)}
     return write_run_report(
@@ -88,7 +88,7 @@ def report(project: Project, study: str, paths: RunPaths, analysis: Json) -> lis
         paths.report,
         model_card=_card(manifest["plan_json"]["model"]["name"]),
         lock=read_json(lock_path) if locked else None,
-        ledger_head=chain.head.json() if locked else None,
+        ledger_head=sealed["ledger_head"],
     )
 
 
@@ -105,17 +105,3 @@ def _card(model: str) -> Json | None:
 
     card: Json = parse(path.read_bytes())
     return card
-
-
-def saved_analysis(paths: RunPaths) -> Json:
-    """Return a run's kept analysis."""
-    return read_json(paths.analysis)
-
-
-def plan_of(manifest: Json) -> Json:
-    """Return the plan of a run's manifest."""
-    plan: Json = manifest["plan_json"]
-    return plan
-
-
-__all__ = ["conclude", "plan_json", "plan_of", "report", "saved_analysis"]

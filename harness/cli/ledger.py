@@ -38,14 +38,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _load(project: Project, study: str) -> tuple[list[dict[str, Any]], Analyses]:
     """Return a study's verified records, and the analyses of its runs and their replications."""
-    from dataclasses import asdict
-
     from harness.ledger.chain import Chain
     from harness.run.folder import run_folders
     from harness.store.files import read_json
 
     chain = Chain(project.ledger(study))
-    records = [asdict(record) for record in chain.verify()]
+    records = [read_json(chain.path(record.n)) for record in chain.verify()]
     if not records:
         raise IncompleteError(f"ledgers/{study}: no such ledger")
     plans = {record["body"]["plan"] for record in records}

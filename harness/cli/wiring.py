@@ -121,6 +121,7 @@ def analyse(
         attempt=attempt,
         seal_digest=seal,
         device_class=manifest["machine"]["device_class"],
+        lock_differences=tuple(manifest["lock_differences"]),
     )
     return evaluate(plan, order, read_framed(paths.journal), scope)
 

@@ -27,6 +27,8 @@ class Scope:
     attempt: int
     seal_digest: str | None
     device_class: str
+    lock_differences: tuple[str, ...] = ()
+    """What differed from the lock without forbidding the run."""
     anchored: bool = False
     """Whether a third party anchored the lock."""
 
@@ -63,6 +65,7 @@ def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -
         "order": order_effects(data, pair, list(plan.arms), TIMES[0]) if data.visits else {},
         "blocks": _blocks(data),
         "cost_model": _cost(plan, data),
+        "lock_differences": list(scope.lock_differences),
         "near_ties": near_ties(summaries, bound),
         "threats": _threats(plan, data, aa),
         "series": {
