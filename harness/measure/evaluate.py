@@ -128,9 +128,12 @@ def _blocks(data: Scored) -> Json:
 
 
 def _cost(plan: Plan, data: Scored) -> Json | None:
-    """Fit one model over all arms at full depth: they share the engine and the kernels."""
-    arms = [name for name, arm in plan.arms.items() if arm.loops is None]
-    model = fit_cost(data, arms, data.blocks.timing)
+    """Fit one model over all arms: they share the engine and its kernels.
+
+    Arms of one depth and one decoder move all counters together, so that the three costs are told
+    apart only where arms differ in both.
+    """
+    model = fit_cost(data, list(plan.arms), data.blocks.timing)
     return None if model is None else asdict(model) | _regime(plan, model)
 
 

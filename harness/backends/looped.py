@@ -1,0 +1,256 @@
+"""The looped models as an engine: a published or embedded checkpoint, a cache policy, a decoder.
+
+Everything runs in this worker on the plan's number of threads, from the same code on CPU and CUDA.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness.backends.base import (
+    BackendError,
+    Counters,
+    Generate,
+    Generated,
+    Hello,
+    HelloReply,
+    ProbeReply,
+    ResetReply,
+    Result,
+    Status,
+    Timing,
+)
+
+if TYPE_CHECKING:
+    from harness.looped.generation import Decode, Generation, Row
+    from harness.looped.model import LoopedLM
+    from harness.looped.policies import Policy
+    from harness.tasks.tokenizer import Tokenizer
+
+PROBE = "Question: Tom has 7 pens and buys 5 more. How many pens is that?\nAnswer:"
+PROBE_TOKENS = 16
+
+
+def make() -> LoopedBackend:
+    """Return an engine that still has to be told its arm."""
+    return LoopedBackend()
+
+
+class LoopedBackend:
+    """One arm of a looped model. Nothing survives a visit: each one makes its own cache."""
+
+    def __init__(self) -> None:
+        self._model: LoopedLM
+        self._tokenizer: Tokenizer
+        self._options: dict[str, Any] = {}
+        self._claims: list[str] = []
+
+    def hello(self, request: Hello) -> HelloReply:
+        """Load the checkpoint and fix policy, decoder, loops and stop rule.
+
+        Raises:
+            ValueError: an unknown checkpoint, or options that do not fit together.
+        """
+        import torch
+
+        from harness.looped.weights import find, load
+        from harness.tasks.tokenizer import load_tokenizer
+
+        torch.set_num_threads(request["threads"])
+        model, arm, task = request["model"], request["arm"], request["task"]
+        folder = find(model["name"])
+        self._tokenizer = load_tokenizer(folder / "tokenizer.json")
+        dtype = getattr(torch, model["dtype"])
+        self._model = load(folder, device=model["device"], dtype=dtype)
+        loops = arm.get("loops") or model["loops"]
+        self._options = {
+            "policy": policy_of(arm["cache"]),
+            "prefill": arm["cache"]["prefill"],
+            "decode": decode_of(arm["decode"]),
+            "loops": loops,
+            "max_tokens": task["max_tokens"],
+            "stop": stop_ids(self._tokenizer, task["stop"]),
+            "start": "keyed",
+        }
+        self._claims = claims(arm, model)
+        return {
+            "backend": "looped",
+            "versions": {"torch": torch.__version__, "threads": str(torch.get_num_threads())},
+            "device": model["device"],
+            "patch": {"claims": bool(self._claims), "name": "+".join(self._claims) or None},
+        }
+
+    def probe(self) -> ProbeReply:
+        """Log-probs of a fixed prompt's next tokens under the arm's own policy and depth."""
+        import torch
+
+        from harness.looped.decode import generate
+
+        ids = self._tokenizer.encode(PROBE)
+        found = self._generate(generate, [ids], max_tokens=PROBE_TOKENS)
+        with torch.inference_mode():
+            whole = torch.tensor([[*ids, *found.rows[0].tokens]], device=self._model.device)
+            logits = self._model.forward(whole, loops=self._options["loops"], start="keyed")
+            log_probs = torch.log_softmax(logits[0].double(), -1)
+        places = range(len(ids) - 1, whole.shape[1] - 1)
+        chosen = [float(log_probs[place, int(whole[0, place + 1])]) for place in places]
+        return {"fingerprint": chosen, "counters": self._patch_counters(found, [len(ids)])}
+
+    def reset(self) -> ResetReply:
+        """Nothing to empty: caches live for one visit."""
+        return {"cache_entries": 0}
+
+    def generate(self, request: Generate) -> Generated:
+        """Decode a frozen batch of prompts.
+
+        Raises:
+            BackendError: a prompt too long for the model (`value`), or memory ran out (`oom`).
+        """
+        from harness.looped.decode import generate
+        from harness.looped.errors import LoopedError
+
+        prompts = [self._tokenizer.encode(item["prompt"]) for item in request["items"]]
+        try:
+            found = self._generate(generate, prompts)
+        except LoopedError as error:
+            raise BackendError("value", str(error)) from error
+        sizes = [self._row_bytes(p, r) for p, r in zip(prompts, found.rows, strict=True)]
+        assert sum(sizes) == found.cache_held_bytes, "bytes held differ from the formula"
+        results = [
+            self._result(item["id"], prompt, row, size)
+            for item, prompt, row, size in zip(
+                request["items"], prompts, found.rows, sizes, strict=True
+            )
+        ]
+        return {
+            "results": results,
+            "timing": _timing(found),
+            "cache": {"entries_before": 0, "hits": 0, "peak_bytes": found.cache_peak_bytes},
+            "counters": self._work(found),
+            "patch_counters": self._patch_counters(found, [len(p) for p in prompts]),
+        }
+
+    def selftest(self, prompts: list[str]) -> list[dict[str, Any]]:
+        """Check the arm's decoder in float64 and measure the rounding bound of its dtype."""
+        from harness.backends.looped_selftest import checks
+
+        ids = [self._tokenizer.encode(prompt) for prompt in prompts]
+        return checks(self._model, ids, self._options)
+
+    def close(self) -> None:
+        """Nothing to release beyond the process."""
+
+    def _generate(self, generate: Any, prompts: list[list[int]], **more: Any) -> Generation:
+        found: Generation = generate(self._model, prompts, **{**self._options, **more})
+        return found
+
+    def _row_bytes(self, prompt: list[int], row: Row) -> int:
+        """Bytes of a row: the prompt and every answer token but the pending one."""
+        return self._bytes(self._options["policy"], len(prompt) + max(len(row.tokens), 1) - 1)
+
+    def _bytes(self, policy: Policy, tokens: int) -> int:
+        from harness.looped.memory import cache_bytes
+
+        size = self._model.dtype.itemsize
+        return cache_bytes(self._model.config, policy, tokens, self._options["loops"], size)
+
+    def _result(self, item: str, prompt: list[int], row: Row, size: int) -> Result:
+        stopped = row.stop_reason == "stop"
+        kept = row.tokens[:-1] if stopped else row.tokens
+        status: Status = "nan" if row.stop_reason == "nan" else "ok"
+        result: Result = {
+            "item": item,
+            "status": status,
+            "token_ids": list(row.tokens),
+            "text": self._tokenizer.decode(kept),
+            "prompt_tokens": len(prompt),
+            "finish": "stop" if stopped else "length",
+            "counters": {
+                "passes": row.counters.verify_passes,
+                "draft_passes": row.counters.draft_passes,
+                "drafted": row.counters.drafted,
+                "accepted": row.counters.accepted,
+            },
+            "cache_bytes": size,
+        }
+        if row.near_ties:
+            result["near_ties"] = [[place, margin] for place, margin in row.near_ties]
+        return result
+
+    def _work(self, found: Generation) -> Counters:
+        """Passes of the whole batch, and what they cost: loops, and tokens times loops."""
+        from harness.looped.generation import Speculative
+
+        totals, loops, rows = found.counters, self._options["loops"], len(found.rows)
+        decode, verified = self._options["decode"], totals.verify_passes
+        work = {"passes": verified, "draft_passes": totals.draft_passes}
+        loop_passes = verified * loops
+        token_loops = verified * loops
+        if isinstance(decode, Speculative):
+            drafts = totals.draft_passes * decode.draft_loops
+            rounds = totals.draft_passes // decode.draft_tokens
+            loop_passes += drafts
+            token_loops = drafts + rounds * (decode.draft_tokens + 1) * loops
+        return {**work, "loop_passes": loop_passes, "token_loops": rows * token_loops}
+
+    def _patch_counters(self, found: Generation, prompts: list[int]) -> Counters:
+        """What only a patched path moves: drafts made, and bytes that the policy does not hold."""
+        from harness.looped.policies import full
+
+        whole = sum(
+            self._bytes(full(), prompt + max(len(row.tokens), 1) - 1)
+            for prompt, row in zip(prompts, found.rows, strict=True)
+        )
+        return {
+            "drafts": found.counters.draft_passes,
+            "bytes_not_held": whole - found.cache_held_bytes,
+        }
+
+
+def claims(arm: dict[str, Any], model: dict[str, Any]) -> list[str]:
+    """Return what an arm changes beside plain full-cache decoding at the model's depth."""
+    found = []
+    if arm["cache"]["policy"] != "full":
+        found.append(arm["cache"]["policy"])
+    if arm["decode"]["kind"] != "sequential":
+        found.append(arm["decode"]["kind"])
+    if arm.get("loops") not in (None, model["loops"]):
+        found.append(f"loops_{arm['loops']}")
+    return found
+
+
+def policy_of(cache: dict[str, Any]) -> Policy:
+    """Return the policy that a plan names."""
+    from harness.looped.policies import deepest, full, ripe
+
+    if cache["policy"] == "ripe":
+        return ripe(cache["window"])
+    return deepest() if cache["policy"] == "deepest" else full()
+
+
+def decode_of(decode: dict[str, Any]) -> Decode:
+    """Return the decoder that a plan names."""
+    from harness.looped.generation import Sequential, Speculative
+
+    if decode["kind"] == "sequential":
+        return Sequential()
+    reads = decode.get("draft_reads") or "deepest"
+    return Speculative(decode["draft_loops"], decode["draft_tokens"], reads)
+
+
+def stop_ids(tokenizer: Tokenizer, stop: str) -> list[int]:
+    """Return the ids that end an answer: END, and every token whose text holds `stop`."""
+    from harness.tasks.tokenizer import END
+
+    return [END, *(i for i in range(tokenizer.size) if stop and stop in tokenizer.decode([i]))]
+
+
+def _timing(found: Generation) -> Timing:
+    return {
+        "prefill_ns": found.prefill.wall_ns,
+        "decode_ns": found.decode.wall_ns,
+        "total_ns": found.total.wall_ns,
+        "prefill_cpu_ns": found.prefill.cpu_ns,
+        "decode_cpu_ns": found.decode.cpu_ns,
+        "total_cpu_ns": found.total.cpu_ns,
+    }
