@@ -46,7 +46,7 @@ def _load(project: Project, study: str) -> tuple[list[dict[str, Any]], Analyses]
     records = [read_json(chain.path(record.n)) for record in chain.verify()]
     if not records:
         raise IncompleteError(f"ledgers/{study}: no such ledger")
-    plans = {record["body"]["plan"] for record in records}
+    plans = {str(body["plan"]) for record in records if isinstance(body := record["body"], dict)}
     analyses: Analyses = {}
     for plan in sorted(plans):
         for run in run_folders(project, plan):
