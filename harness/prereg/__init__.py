@@ -1,0 +1,1 @@
+"""Freezing a plan, choosing by a frozen rule, and checking later that nothing moved."""
