@@ -1,0 +1,1 @@
+"""Engines behind one wire: the protocol, a table of engines, and what each needs to start."""

@@ -1,0 +1,1 @@
+"""Execute a plan: workers, journal, resume by key, seal."""

@@ -1,0 +1,193 @@
+"""The workers of a run: started together, proven, warmed up, replaced when they die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from harness.plan.digest import plan_json
+from harness.run.context import RunContext
+from harness.run.journal import Journal
+from harness.run.privacy import scrubbed
+from harness.run.process import WorkerDiedError, WorkerProcess, WorkerReplyError
+from harness.run.proof import prove_launch
+from harness.run.records import visit_records
+from harness.run.seats import Live, Seat
+from harness.run.telemetry import Sampler, Telemetry, cpu_clock, gpu_clocks
+from harness.run.visits import Assignment, Measured, measure
+from harness.store.canonical import Json
+from harness.store.errors import NotReadyError
+
+_PATIENCE = 3
+"""Processes that may die in warm-up, one after the other, before the environment is not ready."""
+_INFO = ("backend", "versions", "device", "patch")
+
+
+class Crew:
+    """Live workers by name; with `exclusive` residency one at a time, fresh for every visit."""
+
+    def __init__(self, context: RunContext, journal: Journal) -> None:
+        self._context = context
+        self._journal = journal
+        self._plan = plan_json(context.plan)
+        self._exclusive = context.plan.schedule.residency == "exclusive"
+        self._live: dict[str, Live] = {}
+        self._starting: list[WorkerProcess] = []
+        self._staffed: tuple[Seat, ...] = ()
+        self._pristine: list[float] | None = None
+        on_gpu = context.plan.model.device == "cuda"
+        self._sampler: Sampler | None = gpu_clocks() if on_gpu else cpu_clock
+
+    def staff(self, seats: Sequence[Seat]) -> None:
+        """Fill exactly these seats; those of another launch are closed first.
+
+        Raises:
+            NotReadyError: a worker does not start. RefusedError: a patch is not proven.
+        """
+        if self._staffed == tuple(seats):
+            return
+        self.close()
+        pristine_first = sorted(seats, key=lambda seat: self._role(seat) != "pristine")
+        if self._exclusive:
+            self._start(pristine_first[:1], warm=False)
+            self.close()
+        else:
+            self._start(pristine_first, warm=True)
+        self._staffed = tuple(seats)
+
+    def at(self, seat: Seat) -> Live:
+        """Return the worker for the next visit, restarted where residency or a death wants it."""
+        if self._exclusive:
+            for live in list(self._live.values()):
+                self._close(live)
+        if seat.worker not in self._live:
+            self._start([seat], warm=True)
+        return self._live[seat.worker]
+
+    def visit(self, live: Live, assignment: Assignment) -> Measured:
+        """Run a visit; a worker that dies is recorded and leaves its seat.
+
+        Raises:
+            WorkerDiedError: see `measure`.
+        """
+        telemetry = Telemetry(self._sampler)
+        limits, utc = self._context.plan.limits, self._context.clock.utc
+        try:
+            return measure(live.process, assignment, limits, telemetry, utc)
+        except WorkerDiedError as error:
+            self.lost(live, str(error))
+            raise
+
+    def lost(self, live: Live, reason: str) -> None:
+        """Record that a worker died or was killed."""
+        live.process.kill()
+        del self._live[live.seat.worker]
+        self._note(live.seat, live.start, "died", reason=reason)
+
+    def close(self) -> None:
+        """End every worker and record it."""
+        for live in list(self._live.values()):
+            self._close(live)
+        self._staffed = ()
+
+    def abandon(self) -> None:
+        """End every worker without a record, as when the journal can't be written."""
+        for process in [*(live.process for live in self._live.values()), *self._starting]:
+            process.kill(grace_s=1.0)
+        self._live.clear()
+
+    def _start(self, seats: Sequence[Seat], *, warm: bool) -> None:
+        begun = [(seat, *self._begin(seat)) for seat in seats]
+        for seat, start, process in begun:
+            with self._starts(seat, start, process) as limit:
+                process.send(self._hello(seat), limit)
+        for seat, start, process in begun:
+            with self._starts(seat, start, process) as limit:
+                hello = process.receive(limit)
+                probe = process.request({"op": "probe"}, limit)
+            self._welcome(Live(seat, process, start, hello, probe))
+        self._starting.clear()
+        for seat in seats if warm else ():
+            self._warm_up(seat)
+
+    def _begin(self, seat: Seat) -> tuple[int, WorkerProcess]:
+        start = self._journal.state.starts[seat.worker] + 1
+        log = self._context.paths.logs / f"{seat.worker}.{seat.launch}.{start}.err"
+        process = self._context.start_worker(seat.arm, log)
+        self._starting.append(process)
+        return start, process
+
+    @contextmanager
+    def _starts(self, seat: Seat, start: int, process: WorkerProcess) -> Iterator[float]:
+        try:
+            yield self._context.plan.limits.start_timeout_s
+        except (WorkerDiedError, WorkerReplyError) as error:
+            process.kill()
+            self._note(seat, start, "died", reason=str(error))
+            raise NotReadyError(f"arms.{seat.arm}: worker did not start: {error}") from error
+
+    def _welcome(self, live: Live) -> None:
+        self._live[live.seat.worker] = live
+        arm = self._context.plan.arms[live.seat.arm]
+        fingerprint = live.probe.get("fingerprint")
+        if arm.role == "pristine" and isinstance(fingerprint, list):
+            self._pristine = self._pristine or fingerprint
+        info = {name: scrubbed(live.hello.get(name)) for name in _INFO}
+        shown = {name: live.probe.get(name) for name in ("fingerprint", "counters")}
+        self._note(live.seat, live.start, "ready", info=info, probe=shown)
+        prove_launch(arm, live, self._pristine)
+
+    def _hello(self, seat: Seat) -> Json:
+        return {
+            "op": "hello",
+            "protocol": 1,
+            "arm": self._plan["arms"][seat.arm],
+            "model": self._plan["model"],
+            "task": self._plan["task"],
+            "threads": self._context.plan.schedule.threads,
+            "seed": self._context.seed,
+        }
+
+    def _warm_up(self, seat: Seat) -> None:
+        reason = ""
+        for _ in range(_PATIENCE):
+            try:
+                self._warm(self._live[seat.worker])
+            except WorkerDiedError as error:
+                reason = str(error)
+                self._start([seat], warm=False)
+            else:
+                return
+        raise NotReadyError(f"arms.{seat.arm}: {_PATIENCE} workers died in warm-up: {reason}")
+
+    def _warm(self, live: Live) -> None:
+        schedule, pool = self._context.plan.schedule, self._context.explore
+        for number in range(schedule.warmup_visits):
+            shift = number * schedule.block_items
+            batch = range(shift, shift + schedule.block_items)
+            items = tuple(pool[index % len(pool)] for index in batch)
+            assignment = Assignment("warmup", None, number + 1, 1, number, number, items)
+            measured = self.visit(live, assignment)
+            self._journal.append(*visit_records(assignment, live, measured, self._context.score))
+            if measured.lost:
+                self.lost(live, "no reply by the deadline in warm-up")
+                raise WorkerDiedError("no reply by the deadline")
+
+    def _close(self, live: Live) -> None:
+        live.process.close()
+        del self._live[live.seat.worker]
+        self._note(live.seat, live.start, "closed")
+
+    def _role(self, seat: Seat) -> str:
+        return self._context.plan.arms[seat.arm].role
+
+    def _note(self, seat: Seat, start: int, event: str, **more: object) -> None:
+        self._journal.note(
+            "launch",
+            arm=seat.arm,
+            worker=seat.worker,
+            launch=seat.launch,
+            start=start,
+            event=event,
+            **more,
+        )

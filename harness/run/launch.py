@@ -1,0 +1,52 @@
+"""How a worker of this machine is started: its command line, environment and folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import harness
+from harness.backends.table import command
+from harness.plan.schema import Plan
+from harness.run.context import WorkerFactory
+from harness.run.process import WorkerProcess
+from harness.store.paths import Project
+
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+def local_workers(
+    plan: Plan, project: Project, *, show: Callable[[str], None] | None = None
+) -> WorkerFactory:
+    """Return a factory of workers in the project's folder; `show` gets each command line."""
+    commands = {name: command(arm.backend, arm.options) for name, arm in plan.arms.items()}
+
+    def start(arm: str, log: Path) -> WorkerProcess:
+        foreign = plan.arms[arm].backend == "process"
+        environment = worker_environment(plan.schedule.threads, foreign=foreign)
+        if show is not None:
+            show(" ".join(commands[arm]))
+        return WorkerProcess(commands[arm], log, environment=environment, folder=project.root)
+
+    return start
+
+
+def worker_environment(threads: int, *, foreign: bool) -> dict[str, str]:
+    """Return this process's environment with the plan's thread count.
+
+    A worker of ours finds the harness that started it, wherever the project's folder is.
+    """
+    environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}
+    environment["PYTHONHASHSEED"] = "0"
+    if not foreign:
+        own = str(Path(harness.__file__).parent.parent)
+        paths = [own, environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return environment

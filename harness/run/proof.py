@@ -1,0 +1,55 @@
+"""A patched arm proves that its patch runs, and a pristine one that it is pristine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.plan.schema import ArmSpec
+from harness.run.seats import Live
+from harness.store.errors import RefusedError
+
+TOLERANCE = 1e-5
+"""Of a probe's log-probs; a patch that shows there differs by more than ten times this."""
+
+
+def prove_launch(arm: ArmSpec, live: Live, pristine: Sequence[float] | None) -> None:
+    """Check a worker before its first visit against the pristine probe's log-probs.
+
+    Raises:
+        RefusedError: a pristine arm claims a patch, or a patched arm shows none.
+    """
+    name, moved = live.seat.arm, any(_counters(live.probe).values())
+    if arm.role == "pristine" and (live.claims or moved):
+        raise RefusedError(f"arms.{name}: is pristine but shows a patch; run unpatched code")
+    shown = live.claims or moved or differs(live.probe.get("fingerprint"), pristine)
+    if arm.role == "patched" and not shown:
+        raise RefusedError(
+            f"arms.{name}: is patched but shows no patch: its probe equals pristine's and its "
+            "worker claims none; activate the patch or let it count its calls"
+        )
+
+
+def visit_problem(arm: ArmSpec, live: Live, patch_counters: Mapping[str, int]) -> str | None:
+    """Return why a visit refutes what its arm claims, or None."""
+    moved = any(patch_counters.values())
+    if arm.role == "pristine" and moved:
+        return f"arms.{live.seat.arm}: patch counters moved in a pristine visit"
+    if arm.role == "patched" and live.claims and not moved:
+        return (
+            f"arms.{live.seat.arm}: the patch was not active: its counters stood still in a visit"
+        )
+    return None
+
+
+def differs(found: object, pristine: Sequence[float] | None) -> bool:
+    """Whether two fingerprints differ by more than ten times the tolerance."""
+    if not isinstance(found, list) or pristine is None:
+        return False
+    if len(found) != len(pristine):
+        return True
+    return any(abs(a - b) > 10 * TOLERANCE for a, b in zip(found, pristine, strict=True))
+
+
+def _counters(probe: Mapping[str, object]) -> Mapping[str, object]:
+    counters = probe.get("counters")
+    return counters if isinstance(counters, dict) else {}

@@ -1,0 +1,83 @@
+"""Seal a run: the table of its files with one digest, written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.prereg.schedule import counts
+from harness.run.privacy import leaks
+from harness.run.state import RunState
+from harness.store.canonical import Json
+from harness.store.clock import CLOCK, Clock
+from harness.store.digests import check_table, digest, file_table
+from harness.store.errors import IncompleteError, RefusedError
+from harness.store.files import create_json, read_json
+from harness.store.framed import scan
+from harness.store.paths import RunPaths
+
+FORMAT = 1
+
+
+def seal(
+    paths: RunPaths,
+    *,
+    lock_digest: str | None,
+    ledger_head: Json | None,
+    clock: Clock = CLOCK,
+) -> Json:
+    """Write and return seal.json; an existing seal is checked and returned as it is.
+
+    Raises:
+        IncompleteError: the run is neither finished nor void. RefusedError: something in it must
+        not be published. ChangedError: the files differ from an existing seal.
+    """
+    if paths.seal.exists():
+        return _existing(paths)
+    manifest, found = read_json(paths.manifest), scan(paths.journal)
+    _check_finished(paths, found.records, found.torn)
+    _check_privacy("run.json", manifest)
+    for number, record in enumerate(found.records, start=1):
+        _check_privacy(f"journal.log: record {number}", record)
+    table = file_table(paths.root, sealed_files(paths))
+    value: Json = {
+        "format": FORMAT,
+        "plan": manifest["plan"],
+        "run_id": manifest["run_id"],
+        "files": table,
+        "digest": digest(table),
+        "ledger_head": ledger_head,
+        "lock_digest": lock_digest,
+        "records": counts(found.records),
+        "sealed_utc": clock.utc(),
+    }
+    try:
+        create_json(paths.seal, value)
+    except FileExistsError:
+        return _existing(paths)
+    return value
+
+
+def sealed_files(paths: RunPaths) -> list[Path]:
+    """Return the files that a seal covers; logs stay outside, as they may name the machine."""
+    torn = paths.root.glob(f"{paths.journal.name}.torn.*")
+    return [paths.manifest, paths.journal, *sorted(torn)]
+
+
+def _existing(paths: RunPaths) -> Json:
+    value = read_json(paths.seal)
+    table = value.get("files")
+    check_table(paths.root, table if isinstance(table, dict) else {})
+    return value
+
+
+def _check_finished(paths: RunPaths, records: list[Json], torn: bytes) -> None:
+    state = RunState()
+    for record in records:
+        state.apply(record)
+    if torn or not (state.finished or state.void):
+        raise IncompleteError(f"{paths.root.name}: not finished, so it can't be sealed; resume it")
+
+
+def _check_privacy(where: str, value: object) -> None:
+    for key, found in leaks(value):
+        raise RefusedError(f"{where}: {key}: holds {found}, so the run is not sealed")
