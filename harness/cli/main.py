@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "analyze": ("analyze", "recompute verdicts from sealed records"),
     "report": ("report", "write a run's report again"),
     "ledger": ("ledger", "show or report a study's ledger"),
+    "selftest": ("selftest", "invariants on this node, and of a plan's engines"),
     "doctor": ("doctor", "is this environment ready"),
     "train": ("train", "train an embedded model from scratch"),
 }

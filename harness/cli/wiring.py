@@ -66,10 +66,14 @@ def scored_items(plan: Plan, nonce: str) -> tuple[tuple[Item, ...], tuple[Item, 
 
 
 def score(item: Any, text: str) -> dict[str, Any]:
-    """Score an answer's text: right, wrong or no answer."""
-    from harness.tasks.answers import judge
+    """Score an answer's text: right, wrong or no answer, and the number that was read."""
+    from harness.tasks import answers
 
-    return dict(judge(item.answer, text))
+    found = answers.extract(text)
+    return {
+        "status": answers.score(text, item.answer),
+        "answer": None if found is None else str(found.value),
+    }
 
 
 def model_files(project: Project, plan: Plan) -> list[Path]:

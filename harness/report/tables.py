@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _TONES = {"held": "bold blue", "failed": "bold red", "inconclusive": "bold yellow", "void": "bold"}
 _GAP = "  "
+_PAGE_ONLY = frozenset({"method"})
+_HEADS = {"confidence": "P(held)", "estimate": "Estimate"}
 
 
 def verdict_table(analysis: Json, plan_json: Json | None = None) -> Table:
@@ -47,12 +49,24 @@ def grid_table(grid: Grid) -> Table:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None)
-    for column in grid.written.columns:
-        justify = "right" if column.right else "left"
-        table.add_column(Text(column.title), justify=justify, overflow="fold")  # type: ignore[arg-type]
+    shown = [place for place, one in enumerate(grid.written.columns) if one.key not in _PAGE_ONLY]
+    for place in shown:
+        column = grid.written.columns[place]
+        table.add_column(
+            Text(_HEADS.get(column.key, column.title)),
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=not column.wide,
+        )
     for row in grid.written.rows:
-        table.add_row(*(Text(_line(cell), _TONES.get(cell.tone, "")) for cell in row.cells))
+        cells = [row.cells[place] for place in shown]
+        table.add_row(*(Text(_two_lines(cell), _TONES.get(cell.tone, "")) for cell in cells))
     return table
+
+
+def _two_lines(cell: Cell) -> str:
+    """Text over note, so that a table fits a terminal."""
+    return "\n".join(one_line(part) for part in (cell.text, cell.note) if part)
 
 
 def grid_text(grid: Grid) -> str:

@@ -1,0 +1,1 @@
+"""Looped language models: weights, caches, decoding and training."""
