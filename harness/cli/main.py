@@ -12,6 +12,7 @@ from harness.store.errors import Exit, HarnessError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("listing", "plans, stage, frozen or not, runs, last verdict"),
+    "explain": ("explain", "what a key of a plan means"),
     "show": ("show", "the composed plan, its digest, order, cost and power"),
     "freeze": ("freeze", "check a plan and lock it; never overwrites"),
     "run": ("run", "run a plan: verify the lock, measure, seal, analyse, report"),

@@ -104,9 +104,7 @@ def _losses(model: LoopedLM, tokenizer: Tokenizer, items: tuple[Item, ...]) -> d
         rows.append(prompt + answer)
         weights.append([0.0] * len(prompt) + [1.0] * len(answer))
     ids, mass = padded(rows, weights)
-    return {
-        str(r): round(held_out_loss(model, ids, mass, r, start=KEYED), 4) for r in LOOPS
-    }
+    return {str(r): round(held_out_loss(model, ids, mass, r, start=KEYED), 4) for r in LOOPS}
 
 
 def _accuracy(
@@ -120,9 +118,7 @@ def _accuracy(
             part = items[begin : begin + _BATCH]
             rows = _generate(model, tokenizer, part, loops=loops).rows
             texts = [tokenizer.decode(row.tokens) for row in rows]
-            right += sum(
-                score(t, i.answer) == RIGHT for t, i in zip(texts, part, strict=True)
-            )
+            right += sum(score(t, i.answer) == RIGHT for t, i in zip(texts, part, strict=True))
         by_loops[str(loops)] = round(right / count, 4)
     return {**asdict(difficulty), "by_loops": by_loops}
 

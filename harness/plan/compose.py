@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from harness.store.errors import UsageError
 from harness.store.paths import PACKAGED_CONF, Project
 
 _VOLATILE = re.compile(r"\$\{\s*(oc\.env|now|hydra|oc\.decode)\s*:")
+_LEVELS = frozenset({"level", "alpha", "confidence_level", "significance", "ci", "interval"})
+"""Keys with which one would type a level by hand."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def compose(project: Project, name: str, overrides: dict[str, str] | None = None
         raise UsageError(_unknown(project, name))
     sources = _sources(project, path)
     for source in sources:
-        _refuse_volatile(project, source)
+        _refuse_volatile(project, source, _text(project, source))
     values = _values(project, name, overrides or {})
     values["plan"] = name
     try:
@@ -65,6 +68,29 @@ def _folders(project: Project) -> list[Path]:
     return [folder for folder in (project.conf, PACKAGED_CONF) if folder.is_dir()]
 
 
+def _text(project: Project, source: Path) -> str:
+    """Return a conf file's text: UTF-8 without a byte order mark, in Unicode's composed form.
+
+    The same word has one spelling then, and what a person compares is what is hashed.
+    """
+    name = project.relative(source)
+    try:
+        text = source.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
+    if text.startswith("\ufeff"):
+        raise UsageError(f"{name}: starts with a byte order mark; save it as plain UTF-8")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not unicodedata.is_normalized("NFC", line):
+            raise UsageError(
+                f"{name}: line {number}: decomposed letters (NFD), expected composed ones (NFC); "
+                "save it in NFC, so that one word has one spelling"
+            )
+    return text
+
+
 def _sources(project: Project, path: Path) -> list[Path]:
     """Follow the defaults lists from `path`: the files whose bytes decide the composed plan."""
     found: list[Path] = []
@@ -73,6 +99,7 @@ def _sources(project: Project, path: Path) -> list[Path]:
         source = waiting.pop()
         if source not in found:
             found.append(source)
+            _text(project, source)
             waiting += _parents(project, source)
     return sorted(found)
 
@@ -102,8 +129,7 @@ def _yaml(path: Path) -> dict[str, Any]:
     return {str(key): entry for key, entry in value.items()}
 
 
-def _refuse_volatile(project: Project, source: Path) -> None:
-    text = source.read_text(encoding="utf-8")
+def _refuse_volatile(project: Project, source: Path, text: str) -> None:
     match = _VOLATILE.search(text)
     if match:
         raise UsageError(
@@ -167,6 +193,8 @@ def _lists_to_tuples(values: dict[str, Any]) -> dict[str, Any]:
 def _first(error: ValidationError) -> str:
     problem = error.errors()[0]
     key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden" and str(problem["loc"][-1]) in _LEVELS:
+        return f"{key}: a level is never typed; it follows from the prediction's family"
     if problem["type"] == "extra_forbidden":
         return f"{key}: unknown key; see `harness explain`"
     found = repr(problem["input"])

@@ -17,7 +17,13 @@ Natural = Annotated[int, Field(ge=0)]
 class Part(BaseModel):
     """Base of every part of a plan: strict types, no unknown keys, immutable."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
 
 
 class ModelSpec(Part):
@@ -28,13 +34,16 @@ class ModelSpec(Part):
     loops: Positive
     """Loops of the core at full depth, R."""
     dtype: Literal["float64", "float32", "bfloat16"] = "float32"
+    """Type of weights, activations and cache."""
     device: Literal["cpu", "cuda"] = "cpu"
+    """Where the engine runs."""
 
 
 class TaskSpec(Part):
     """How an item becomes a prompt and when its answer ends."""
 
     max_tokens: Positive
+    """Answer tokens after which generation is cut."""
     stop: str = "\n"
     """Generation ends with the token that completes this text."""
 
@@ -43,37 +52,50 @@ class Partitions(Part):
     """Disjoint sets of items, drawn by a seeded rule from the bucket of the same name."""
 
     source: Name
+    """An item source by name."""
     seed: str
+    """Text that keys the draw of explore and select items."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the item source, such as its difficulty."""
     explore: Natural = 0
+    """Items for A/A, warm-up and everything that is not scored."""
     select: Natural = 0
+    """Items of a selection; drawn by the seed."""
     confirm: Natural = 0
+    """Items of a confirmation; drawn at freeze from plan digest and nonce."""
 
 
 class CacheSpec(Part):
     """Which planes a read sees, and how the prompt is run."""
 
     policy: Literal["full", "deepest", "ripe"]
+    """full: own plane; deepest: plane R; ripe: own plane within the window, plane R beyond."""
     window: Natural | Selected | None = None
     """W of RIPE: how many *earlier* positions are read at their own plane."""
     prefill: Literal["exact", "full_prompt"] = "full_prompt"
+    """exact: passes of at most W + 1 tokens; full_prompt: the prompt at full depth in one pass."""
 
 
 class DecodeSpec(Part):
     """Sequential or self-speculative decoding."""
 
     kind: Literal["sequential", "speculative"]
+    """One token a pass, or drafts of few loops verified together."""
     draft_loops: Positive | Selected | None = None
+    """Loops of a draft, d."""
     draft_tokens: Positive | Selected | None = None
+    """Drafts verified together, γ."""
     draft_reads: Literal["deepest", "policy"] | None = None
+    """What drafts read of earlier positions: plane R (the default), or what the policy says."""
 
 
 class ArmSpec(Part):
     """A named treatment: backend, environment and options."""
 
     role: Literal["pristine", "patched", "control"]
+    """pristine: the reference; patched: what is claimed; control: an arm that must be caught."""
     backend: Name
+    """looped, fake or process."""
     cache: CacheSpec | None = None
     decode: DecodeSpec | None = None
     loops: Positive | None = None
@@ -88,28 +110,42 @@ class Schedule(Part):
     """Blocks, the order of visits within them, launches and the A/A control."""
 
     design: Literal["abba_baab", "williams"]
+    """abba_baab: the pair palindromically, others between; williams: every arm once."""
     pair: tuple[Name, Name] | None = None
     """The arms visited in ABBA/BAAB order; by default pristine and the first patched one."""
     block_items: Positive
     """Items of a block; a block is one frozen batch."""
     blocks: Positive
+    """Planned blocks, without spares."""
     spare_blocks: Natural = 0
+    """Blocks that may replace interrupted ones, in order."""
     warmup_visits: Natural = 1
+    """Unscored visits of the measured shape after every process start."""
     aa_blocks: Natural = 0
+    """Blocks of the A/A control: two separately started pristine workers."""
     launches_per_arm: Positive = 1
+    """Process starts per arm, so that process and arm are not confounded."""
     residency: Literal["shared", "exclusive"] = "shared"
+    """shared: all arms stay loaded; exclusive: a restart before every visit."""
     threads: Positive = 1
+    """Threads of each worker."""
 
 
 class Limits(Part):
     """Frozen limits; crossing one voids a block or the run, by rule and never by eye."""
 
     item_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    """Seconds for one item; beyond, it counts as wrong with at least this time."""
     block_timeout_s: Annotated[float, Field(gt=0)] = 300.0
+    """Seconds for one visit; beyond, the worker is ended and the time counts."""
     start_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    """Seconds for a worker to become ready."""
     cache_hit_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Largest share of prompts that a surviving cache may serve before the block is void."""
     interrupted_share: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """Largest share of interrupted blocks before timing predictions are void."""
     void_share: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Largest share of void blocks before every prediction is void."""
     aa_ratio: Annotated[float, Field(gt=0)] = 0.1
     """δ: the A/A log ratio's interval must lie within ±δ."""
 
@@ -118,6 +154,7 @@ class Estimand(Part):
     """What a prediction is about. There are no defaults for the cluster."""
 
     kind: Literal["log_ratio", "ratio_of_sums", "mean_diff", "agreement", "rate"]
+    """What is estimated; see `harness.analysis`."""
     of: Name
     """A measured quantity, e.g. decode_cpu_seconds, correct, tokens, cache_bytes, accepted."""
     per: Name | None = None
@@ -125,6 +162,7 @@ class Estimand(Part):
     arms: tuple[Name, Name] = ("pristine", "patched")
     """Baseline and treated arm; a `rate` is about the second."""
     cluster: Literal["item", "block"]
+    """The unit of inference: item for quality, block for time."""
 
 
 Bound = Annotated[float, Field()] | None
@@ -134,43 +172,61 @@ class Prediction(Part):
     """A typed claim with a decision rule; its level follows from the family."""
 
     id: Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9_]{0,15}$")]
+    """Short and stable: verdicts are looked up by it."""
     claim: str
+    """The claim in words, as it will be printed beside its verdict."""
     estimand: Estimand
     region: tuple[Bound, Bound]
+    """Where the estimand is predicted to lie; null leaves an end open to infinity."""
     open: bool = False
     """Whether the region's ends are excluded."""
     rule: Literal["ci", "point"] = "ci"
+    """ci: the whole interval decides; point: the estimate alone."""
     family: Literal["primary", "secondary", "descriptive", "control"]
+    """Decides the level: primaries share 5 %, others have 5 % each, a control must fail."""
     confidence: Annotated[float, Field(ge=0, le=1)]
     """The author's probability that the prediction holds."""
     min_clusters: Annotated[int, Field(ge=2)]
+    """Clusters below which the prediction is void."""
     margin_reason: str | None = None
+    """Why the margin of a no-loss claim is what it is."""
     informed_by: str | None = None
+    """What the author had seen before freezing."""
 
 
 class Metric(Part):
     """A metric with a bound, for selection."""
 
     metric: Name
+    """A figure of the arm, as in its summary."""
     at_least: float | None = None
+    """Smallest admissible value."""
     at_most: float | None = None
+    """Largest admissible value."""
 
 
 class SelectionRule(Part):
     """Maximise or minimise one metric subject to constraints; ties go to the earlier candidate."""
 
     maximize: Name | None = None
+    """The metric to maximise, or none."""
     minimize: Name | None = None
+    """The metric to minimise, or none."""
     subject_to: list[Metric] = Field(default_factory=list)
+    """Constraints that a candidate must meet."""
 
 
 class Candidate(Part):
     """An arm of the selection plan and the options it stands for."""
 
     arm: Name
+    """An arm of the selection plan."""
     window: Natural | None = None
+    """W that it stands for."""
     draft_loops: Positive | None = None
+    """d that it stands for."""
     draft_tokens: Positive | None = None
+    """γ that it stands for."""
 
 
 class Selection(Part):
@@ -183,9 +239,7 @@ class Selection(Part):
     chosen: Name | None = None
     """Filled in by freeze."""
 
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
-    )
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class Plan(Part):
@@ -194,19 +248,25 @@ class Plan(Part):
     plan: Name
     """The name of its file."""
     study: Name
+    """The line of inquiry; it owns one ledger."""
     stage: Literal["explore", "select", "confirm"]
+    """explore is never frozen; select and confirm are, before they run."""
     question: Name
+    """What a lock is meant to answer; attempts are counted per question."""
     title: str
+    """One line for people."""
     model: ModelSpec
     task: TaskSpec
     partitions: Partitions
     arms: dict[Name, ArmSpec]
     schedule: Schedule
     measurements: list[Literal["generation", "memory"]]
+    """What trials record."""
     limits: Limits
     predictions: list[Prediction] = Field(default_factory=list)
     selection: Selection | None = None
     notes: str | None = None
+    """Free text; hashed like everything else."""
 
     @field_validator("arms")
     @classmethod
