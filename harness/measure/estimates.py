@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from harness.analysis import (
     Interval,
     NotEstimable,
@@ -43,6 +46,17 @@ class Measured:
     rows: int
     degenerate: bool
     notes: tuple[str, ...] = ()
+    sums: ClusterPair | None = None
+    """What a bootstrap beside the deciding interval resamples."""
+
+
+@dataclass(frozen=True)
+class ClusterPair:
+    """Numerator and denominator per cluster; on logs where the estimate is their exponential."""
+
+    numerator: npt.NDArray[np.float64]
+    denominator: npt.NDArray[np.float64]
+    logs: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,8 +110,25 @@ def _paired(estimand: Estimand, pairs: Pairs, confidence: str) -> Measured:
                 return Measured(None, ratio, len(set(cluster)), len(a), degenerate=True)
             found = ratio
     return Measured(
-        found.estimate, found.interval, found.clusters, found.rows, found.degenerate, found.notes
+        found.estimate,
+        found.interval,
+        found.clusters,
+        found.rows,
+        found.degenerate,
+        found.notes,
+        _sums(estimand.kind, pairs),
     )
+
+
+def _sums(kind: str, pairs: Pairs) -> ClusterPair:
+    a, b = np.array(pairs.a), np.array(pairs.b)
+    if kind == "log_ratio":
+        means = cluster_sums(pairs.cluster, np.log(a) - np.log(b)).means
+        return ClusterPair(means, np.ones_like(means), logs=True)
+    if kind == "mean_diff":
+        table = cluster_sums(pairs.cluster, b - a)
+        return ClusterPair(table.sums, cluster_sums(pairs.cluster, np.ones_like(a)).sums)
+    return ClusterPair(cluster_sums(pairs.cluster, a).sums, cluster_sums(pairs.cluster, b).sums)
 
 
 def _binary(values: Sequence[float]) -> bool:
@@ -163,7 +194,8 @@ def _rate(estimand: Estimand, data: Scored, blocks: Collection[int], confidence:
     total = float(denominator.sum())
     estimate = float(numerator.sum()) / total if total else None
     flat = isinstance(interval, Interval) and interval.degenerate
-    return Measured(estimate, interval, len(numerator), len(rows), flat)
+    sums = ClusterPair(numerator, denominator)
+    return Measured(estimate, interval, len(numerator), len(rows), flat, (), sums)
 
 
 def same_tokens(left: Json, right: Json) -> bool:

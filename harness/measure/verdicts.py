@@ -8,12 +8,16 @@ from typing import Any
 
 from harness.analysis import (
     Interval,
+    NotEstimable,
     Region,
     Verdict,
+    beside,
     broken_preconditions,
     decide,
     mcnemar,
     reconcile,
+    resampling_key,
+    round_twelve,
     sign_flip,
 )
 from harness.measure.estimates import UNITS, Measured, is_timing, measure, trial_pairs, visit_pairs
@@ -132,9 +136,39 @@ def _json(
         "n": measured.rows,
         "author_confidence": prediction.confidence,
         "point_word": verdict.by_point,
+        "beside": _beside(plan, prediction, measured, confidence),
         "p": _test(plan, prediction, data, blocks),
         "expected": "failed" if prediction.family == "control" else None,
     }
+
+
+def _beside(
+    plan: Plan, prediction: Prediction, measured: Measured, confidence: str
+) -> dict[str, list[float]]:
+    """Bootstrap intervals printed beside the deciding one; they decide nothing."""
+    sums = measured.sums
+    if sums is None or not isinstance(measured.interval, Interval):
+        return {}
+    planned = plan.schedule.blocks
+    if prediction.estimand.cluster == "item":
+        planned *= plan.schedule.block_items
+    found = beside(
+        sums.numerator,
+        sums.denominator,
+        planned,
+        key=resampling_key(plan_digest(plan), prediction.id),
+        confidence=confidence,
+        log=prediction.estimand.kind == "ratio_of_sums",
+    )
+    return {
+        name: [_scaled(end, sums.logs) for end in (one.interval.low, one.interval.high)]
+        for name, one in found.items()
+        if not isinstance(one, NotEstimable) and math.isfinite(one.interval.low + one.interval.high)
+    }
+
+
+def _scaled(end: float, logs: bool) -> float:
+    return round_twelve(math.exp(end) if logs else end)
 
 
 def _unit(prediction: Prediction) -> str:
