@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from harness.looped.config import LoopedConfig
 from harness.looped.rope import Rope
@@ -51,7 +51,7 @@ def block_from(tensors: Mapping[str, Tensor], prefix: str, config: LoopedConfig)
 
 def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """RMS norm with a gain, computed in float32 or better."""
-    return F.rms_norm(x, weight.shape, weight, eps)
+    return functional.rms_norm(x, weight.shape, weight, eps)
 
 
 def run_block(
@@ -83,26 +83,26 @@ def _attention(
 ) -> Tensor:
     rows, length, _ = x.shape
     heads, groups = config.n_heads, config.n_kv_heads
-    qkv = F.linear(x, block.qkv).view(rows, length, heads + 2 * groups, config.head_dim)
+    qkv = functional.linear(x, block.qkv).view(rows, length, heads + 2 * groups, config.head_dim)
     qk = qkv[:, :, : heads + groups]
     if block.qk_bias is not None:
         qk = qk + block.qk_bias
     # Queries and keys turn together: one call less for each block.
     qk = rope.turn(qk, table)
     out = attend(qk[:, :, :heads], qk[:, :, heads:], qkv[:, :, heads + groups :])
-    return F.linear(out.reshape(rows, length, -1), block.proj)
+    return functional.linear(out.reshape(rows, length, -1), block.proj)
 
 
 def _mlp(block: Block, x: Tensor) -> Tensor:
-    gate, up = F.linear(x, block.fc).chunk(2, -1)
-    return F.linear(F.silu(gate) * up, block.down)
+    gate, up = functional.linear(x, block.fc).chunk(2, -1)
+    return functional.linear(functional.silu(gate) * up, block.down)
 
 
 def scaled_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, causal: bool = False
 ) -> Tensor:
     """Softmax attention; shapes as in `Attend`, mask additive [B or 1, 1, T, keys]."""
-    out = F.scaled_dot_product_attention(
+    out = functional.scaled_dot_product_attention(
         q.transpose(1, 2),
         k.transpose(1, 2),
         v.transpose(1, 2),

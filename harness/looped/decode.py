@@ -150,9 +150,7 @@ def _step(engine: Engine, writers: list[Writer], totals: Counters) -> None:
             writer.add(tokens, gaps)
 
 
-def _speculate(
-    engine: Engine, writers: list[Writer], mode: Speculative, totals: Counters
-) -> None:
+def _speculate(engine: Engine, writers: list[Writer], mode: Speculative, totals: Counters) -> None:
     """One round: drafts, verification, and acceptance row by row."""
     drafts = [[_pending(writer)] for writer in writers]
     for ahead in range(mode.draft_tokens):

@@ -62,6 +62,8 @@ class Phase:
 class Counters:
     """What was computed for one row, or for a whole batch.
 
+    A batch counts passes: a verification split by a small window counts once for each part. A row
+    counts the rounds that it took part in, under the same names; loops are counted for batches.
     `tried[k]` counts drafts at place k whose predecessors were all accepted, `kept[k]` those that
     were accepted; so kept / tried is the conditional acceptance of place k.
     """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from harness.looped.model import LoopedLM
 from harness.looped.start import ZERO
@@ -23,7 +23,7 @@ def held_out_loss(
     """Mean loss in nats over tokens with weight; ids and weights are [B, T + 1]."""
     inputs, targets = ids[:, :-1], ids[:, 1:]
     logits = model.forward(inputs, loops=loops, start=start, seed=seed)
-    losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    losses = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
     flat = weights[:, 1:].flatten()
     return float((losses * flat).sum() / flat.sum())
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from harness.looped.block import Attend, block_from, causal_attention, norm, run_block
 from harness.looped.config import LoopedConfig
@@ -45,7 +45,7 @@ class Cache(Protocol):
 class OnePass:
     """No memory: the pass sees itself only, each loop its own plane."""
 
-    def attend(self, kind: str, layer: int, loop: int) -> Attend:
+    def attend(self, kind: str, layer: int, loop: int) -> Attend:  # noqa: ARG002
         """Plain causal attention for every layer."""
         return causal_attention
 
@@ -78,17 +78,15 @@ class LoopedLM:
 
     def embed(self, ids: Tensor, table: Table, memory: Memory) -> Tensor:
         """ids [B, T] to the prelude's output e [B, T, n], which stays fixed for all loops."""
-        x = F.embedding(ids, self._embedding) * self.config.embed_scale
+        x = functional.embedding(ids, self._embedding) * self.config.embed_scale
         return self._run(PRELUDE, 0, x, table, memory)
 
     def loop(self, x: Tensor, e: Tensor, number: int, table: Table, memory: Memory) -> Tensor:
         """Loop `number` (from 1): the adapter on state and e, then the core blocks."""
-        x = F.linear(torch.cat([x, e], -1), self._adapter)
+        x = functional.linear(torch.cat([x, e], -1), self._adapter)
         return self._run(CORE, number, x, table, memory)
 
-    def finish(
-        self, x: Tensor, table: Table, memory: Memory, pick: Tensor | None = None
-    ) -> Tensor:
+    def finish(self, x: Tensor, table: Table, memory: Memory, pick: Tensor | None = None) -> Tensor:
         """The state after the last loop to logits, float32 (float64 in a float64 model).
 
         x is [B, T, n]; the result is [B, T, vocab], or [B, 1, vocab] for the one place in each row
@@ -100,7 +98,7 @@ class LoopedLM:
         x = self._run(CODA, 0, x, table, memory)
         if pick is not None:
             x = x.gather(1, pick.view(-1, 1, 1).expand(-1, 1, x.shape[-1]))
-        logits = F.linear(norm(x, self._ln_f, eps), self._head)
+        logits = functional.linear(norm(x, self._ln_f, eps), self._head)
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _run(self, kind: str, loop: int, x: Tensor, table: Table, memory: Memory) -> Tensor:
@@ -145,7 +143,8 @@ class LoopedLM:
         length = ids.shape[1]
         if cache is None:
             self.check_length(length)
-            positions, memory = torch.arange(length, device=self.device).unsqueeze(0), OnePass()
+            positions = torch.arange(length, device=self.device).unsqueeze(0)
+            memory: Memory = OnePass()
         else:
             positions, memory = cache.open(length, count)
         state = start if isinstance(start, Tensor) else self.start(start, seed, positions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -75,7 +74,7 @@ class Optimiser:
                     tensors[f"state/{name}/{key}"] = torch.as_tensor(value)
         partial = path.with_suffix(".partial")
         save_file(tensors, str(partial), metadata=meta)
-        os.replace(partial, path)
+        partial.replace(path)
 
     def load(self, path: Path) -> dict[str, str]:
         """Read what `save` wrote and return its notes. Raises WeightsError on other shapes."""

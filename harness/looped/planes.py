@@ -47,11 +47,11 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """Writes a pass into a store, then reads the store's columns from `first` to `end`."""
+    """Writes a pass into a store, then reads `columns` columns of it from `offset` on."""
 
     spot: Spot
-    first: int
-    end: int
+    offset: int
+    columns: int
     mask: Tensor | None
 
     def attend(self, store: Store) -> Attend:
@@ -59,8 +59,8 @@ class Dense:
 
         def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             self.spot.write(store, k, v)
-            keys = store.keys.narrow(1, self.first, self.end)
-            values = store.values.narrow(1, self.first, self.end)
+            keys = store.keys.narrow(1, self.offset, self.columns)
+            values = store.values.narrow(1, self.offset, self.columns)
             return scaled_attention(q, keys, values, self.mask)
 
         return call

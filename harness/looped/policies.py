@@ -45,10 +45,20 @@ class Policy:
                 f"plane: found query {query}, key {key}, loop {loop} of {loops}; "
                 "expected 0 <= key <= query and 1 <= loop <= loops"
             )
-        if self.kind == FULL or key == query or query < prompt:
+        window = self.near_window
+        if window is None or query < prompt or query - key <= window:
             return loop
+        return self.far_plane(loop, loops)
+
+    @property
+    def near_window(self) -> int | None:
+        """How many earlier positions are read in the loop's own plane; None means all."""
+        return {FULL: None, RIPE: self.number, FIRST: 0, LAST: 0}[self.kind]
+
+    def far_plane(self, loop: int, loops: int) -> int:
+        """The plane read in `loop` for positions before the window."""
         if self.kind == RIPE:
-            return loop if query - key <= self.number else loops
+            return loops
         if self.kind == FIRST:
             return min(loop, self.number)
         return max(loop, loops - self.number + 1)

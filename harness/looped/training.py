@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from harness.looped.block import Attend
 from harness.looped.config import LoopedConfig
@@ -85,7 +86,7 @@ class BlockedPass:
     def __init__(self, length: int) -> None:
         self._mask = torch.full((length, length), float("-inf"), dtype=torch.bfloat16).triu(1)
 
-    def attend(self, kind: str, layer: int, loop: int) -> Attend:
+    def attend(self, kind: str, layer: int, loop: int) -> Attend:  # noqa: ARG002
         """The same attention for every layer."""
         return self._attention
 
@@ -105,15 +106,27 @@ def weighted_loss(
 ) -> Tensor:
     """Coda, head and weighted mean of the next-token losses, in nats."""
     logits = model.finish(x, table, memory)
-    losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    losses = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
     return (losses * weights.flatten()).sum() / weights.sum()
+
+
+def use_one_thread() -> None:
+    """Small operations are many times slower when threads share busy cores."""
+    torch.set_num_threads(1)
 
 
 class Trainer:
     """A training run in progress; `state.safetensors` in `folder` is where it resumes."""
 
     def __init__(
-        self, config: LoopedConfig, recipe: Recipe, source: Source, folder: Path, report: Report
+        self,
+        config: LoopedConfig,
+        recipe: Recipe,
+        source: Source,
+        folder: Path,
+        report: Report,
+        *,
+        compiled: bool = True,
     ) -> None:
         self.recipe = recipe
         self.source = source
@@ -125,11 +138,15 @@ class Trainer:
         self.tokens = 0
         self.digest = ""
         self.loss = float("nan")
-        # One graph for each row length and gradient mode: more than the default limit of eight.
-        torch._dynamo.config.recompile_limit = 64
-        self._embed = torch.compile(self.model.embed, dynamic=False)
-        self._loop = torch.compile(self.model.loop, dynamic=False)
-        self._finish = torch.compile(weighted_loss, dynamic=False)
+        self._embed: Any = self.model.embed
+        self._loop: Any = self.model.loop
+        self._finish: Any = weighted_loss
+        if compiled:
+            # One graph for each row length and gradient mode: more than the default limit.
+            torch._dynamo.config.recompile_limit = 64
+            self._embed = torch.compile(self._embed, dynamic=False)
+            self._loop = torch.compile(self._loop, dynamic=False)
+            self._finish = torch.compile(self._finish, dynamic=False)
         self._passes: dict[int, BlockedPass] = {}
         self._began = time.monotonic()
         self._began_tokens = 0
@@ -168,7 +185,7 @@ class Trainer:
         phase = self.recipe.phase(self.step)
         batch = self._batch(phase.rows, phase.length)
         loss = self._loss(batch, draw_loops(self.recipe, self.step))
-        loss.backward()
+        torch.autograd.backward(loss)
         self.optimiser.apply(self.recipe.rate(self.step))
         value = float(loss.detach())
         self.loss = value if self.loss != self.loss else 0.98 * self.loss + 0.02 * value
@@ -199,9 +216,7 @@ class Trainer:
                 x = self._loop(x, fixed, 1, table, memory)
         for _ in range(loops - free):
             x = self._loop(x, e, 1, table, memory)
-        loss: Tensor = self._finish(
-            self.model, x, table, memory, batch.targets, batch.weights
-        )
+        loss: Tensor = self._finish(self.model, x, table, memory, batch.targets, batch.weights)
         return loss
 
     def _line(self) -> str:

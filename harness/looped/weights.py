@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from harness.looped.config import LoopedConfig, read_config
@@ -76,11 +76,11 @@ def expected_shapes(config: LoopedConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def save(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Path:
+def save(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype = torch.bfloat16) -> Path:
     """Write model.safetensors, rounded to dtype, and return its path."""
     path = folder / "model.safetensors"
     ready = {name: tensors[name].detach().to(dtype).contiguous() for name in sorted(tensors)}
-    save_file(ready, str(path), metadata={"format": "pt"})
+    path.write_bytes(to_bytes(ready, metadata={"format": "pt"}))
     return path
 
 
@@ -101,10 +101,11 @@ def _read(
                 tensor = source.get_tensor(name)
                 if name == _ROPE_TABLE:
                     _check_table(file, tensor, config)
-                    continue
-                shape = shapes[_EMBEDDING] if name == _HEAD else shapes.get(name)
-                _check(file, name, tensor, shape)
+                else:
+                    shape = shapes[_EMBEDDING] if name == _HEAD else shapes.get(name)
+                    _check(file, name, tensor, shape)
                 tensors[name] = tensor.to(device=device, dtype=dtype)
+    tensors.pop(_ROPE_TABLE, None)
     missing = sorted(set(shapes) - set(tensors))
     if missing:
         raise WeightsError(f"{folder}: missing {len(missing)} tensors, the first is {missing[0]}")

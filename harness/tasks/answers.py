@@ -2,14 +2,14 @@
 
 The rule, the same for every arm:
 
-1. Full-width characters become plain ones (NFKC) and every minus or dash-like sign becomes `-`.
-2. Where `####` is followed by a number (blanks and a currency sign may stand between), the last such
-   mark decides. A mark without a number does not count.
+1. Full-width characters become plain ones (NFKC), and the minus U+2212 and its relatives `-`.
+2. Where `####` is followed by a number (blanks and a currency sign may stand between), the last
+   such mark decides. A mark without a number does not count.
 3. Else the last number of the text decides, unless only marked answers are asked for.
-4. A number is: an optional minus, an optional currency sign (in either order), digits with commas
-   only between groups of three, optional decimals, or a fraction of two whole numbers. A minus right
-   after a digit, a letter or a closing bracket is a subtraction, not a sign. Percent signs and units
-   are ignored.
+4. A number is: an optional minus, an optional currency sign (in either order), digits with
+   commas only between groups of three, optional decimals, or a fraction of two whole numbers. A
+   minus right after a digit, a letter or a closing bracket is a subtraction, not a sign. Percent
+   signs and units are ignored.
 5. Numbers are compared as exact fractions: 18.00 equals 18, 1/2 equals 0.5.
 6. No number at all is `no_answer`, which is not the same as `wrong`.
 """

@@ -50,11 +50,11 @@ def note(stream: Stream, length: Length) -> Item:
     """
     first, second = stream.sample(words.NAMES, 2)
     kinds = stream.sample(tuple(FACTS), stream.between(*length.facts))
-    facts = []
-    for kind in kinds:
-        facts.append((stream.choice((first, second)), kind, stream.choice(VALUES[kind])))
-    told = [expand(stream.choice(FACTS[kind]), stream, who=who, value=value)
-            for who, kind, value in facts]  # fmt: skip
+    facts = [(stream.choice((first, second)), kind, stream.choice(VALUES[kind])) for kind in kinds]
+    told = [
+        expand(stream.choice(FACTS[kind]), stream, who=who, value=value)
+        for who, kind, value in facts
+    ]
     count = stream.between(*length.events)
     prompt = f"Note: {' '.join(told)}"
     rest = _continuation(Stream("continuation", prompt), (first, second), facts, count)

@@ -129,8 +129,10 @@ def _prices(stream: Stream, count: int, limit: int) -> Draft | None:
             return None
         steps.append(_step(total, sign, operand, "dollars"))
         total = steps[-1].result
-        phrase = "For the transport {who} pays {x} dollars more." if sign == "+" else (
-            "{other} pays {x} dollars of it."
+        phrase = (
+            "For the transport {who} pays {x} dollars more."
+            if sign == "+"
+            else ("{other} pays {x} dollars of it.")
         )
         sentences.append(phrase.format(x=operand, **cast))
     sentences.append(f"How many dollars does {who} pay in all?")

@@ -21,9 +21,7 @@ ITEMS_DIGEST = "235db139291181c34f382bdc0058e5180e1057701ac0129af06ff84f1d281569
 
 SIGNS = {"+": "+", "-": "-", "*": "*", "/": "//", "plus": "+", "minus": "-", "times": "*"}
 SIGNS["divided by"] = "//"
-STEP = re.compile(
-    r"(\d+) (\+|-|\*|/|plus|minus|times|divided by) (\d+) (?:=|is|makes|gives) (\d+)"
-)
+STEP = re.compile(r"(\d+) (\+|-|\*|/|plus|minus|times|divided by) (\d+) (?:=|is|makes|gives) (\d+)")
 APPLY = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,

@@ -1,0 +1,83 @@
+"""A model card in Markdown, from measured facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_INTRODUCTION = (
+    "A small looped language model in the Huginn layout (1 prelude, 2 core, 1 coda layers, width "
+    "128), trained from nothing on text that this project generates. Every number below was "
+    "measured by the program that wrote this card, on items of the explore bucket, with the "
+    "bf16 weights of this folder computed in fp32."
+)
+
+
+def card_markdown(name: str, facts: dict[str, Any]) -> str:
+    """The card of the model `name`."""
+    recipe, measured = facts["recipe"], facts["measured"]
+    sections = [
+        f"# {name}",
+        _INTRODUCTION,
+        _facts_table(facts),
+        "## Loops",
+        _loops_table(measured["probes"]),
+        "## Drafts of four tokens: conditional acceptance by place",
+        _drafts_table(measured["acceptance"]),
+        "## Rebuild",
+        f"`python -m harness.cli.train --recipe {recipe['name']} --output <folder> --work "
+        "<folder>` trains it again on one thread. The same machine and torch version give the "
+        "same file; another may differ in the last bits.",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _facts_table(facts: dict[str, Any]) -> str:
+    recipe, measured = facts["recipe"], facts["measured"]
+    ripening = measured["ripening"]
+    first, last = ripening["loops"]
+    return _table(
+        ["item", "value"],
+        [
+            ["parameters", f"{facts['parameters']}"],
+            ["file", f"{facts['file_bytes']} bytes, SHA-256 `{facts['file_sha256']}`"],
+            ["recipe, seed", f"{recipe['name']}, {recipe['seed']}"],
+            ["steps, tokens", f"{facts['steps']}, {facts['tokens']}"],
+            ["data digest", f"`{facts['data_digest']}`"],
+            [
+                "ripening rate",
+                f"{ripening['rho']} per loop (fp32, medians, loops {first} to {last})",
+            ],
+            ["start state", f"{measured['start']}, seed 0"],
+            ["torch", f"{facts['torch']}"],
+        ],
+    )
+
+
+def _loops_table(probes: list[dict[str, Any]]) -> str:
+    loops = list(probes[0]["answer_loss"])
+    rows = []
+    for key, title in (("accuracy", "accuracy"), ("answer_loss", "answer loss (nats)")):
+        for probe in probes:
+            if key in probe:
+                label = f"{title}, {probe['probe']} ({probe['items']} items)"
+                rows.append([label, *(f"{probe[key][r]:.3f}" for r in loops)])
+    return _table(["measure", *(f"r = {r}" for r in loops)], rows)
+
+
+def _drafts_table(lines: list[dict[str, Any]]) -> str:
+    rows = [
+        [
+            line["probe"],
+            line["policy"],
+            str(line["draft_loops"]),
+            line["draft_policy"],
+            ", ".join(f"{p:.3f}" for p in line["by_place"]),
+        ]
+        for line in lines
+    ]
+    return _table(["probe", "cache", "draft loops", "draft reads", "places 1 to 4"], rows)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,31 @@
+"""Plane distances and the fit of the ripening rate."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.looped.errors import LoopedError
+from harness.looped.model import LoopedLM
+from harness.looped.ripening import fit_ripening, plane_distances
+
+
+def test_the_rate_of_an_exact_decay_is_found() -> None:
+    loops = torch.arange(1, 33, dtype=torch.float64).unsqueeze(1)
+    fit = fit_ripening(0.4 * 0.6**loops * torch.ones(1, 9))
+    assert fit.rho == pytest.approx(0.6)
+    assert fit.scale == pytest.approx(0.4)
+    assert fit.first == 4
+    assert fit.medians[fit.last - 1] > 2e-6 > 0.4 * 0.6 ** (fit.last + 1)
+
+
+def test_too_few_loops_are_refused() -> None:
+    with pytest.raises(LoopedError, match=r"found 1 loops above 0\.1 from loop 4"):
+        fit_ripening(0.5 ** torch.arange(0, 8.0).unsqueeze(1), floor=0.1)
+
+
+def test_distances_shrink_for_a_settling_model(huginn: LoopedLM) -> None:
+    ids = torch.tensor([[1, 2, 3, 4, 5], [9, 8, 7, 6, 5]])
+    distances = plane_distances(huginn, ids, 12)
+    assert distances.shape == (12, 10)
+    assert (distances[-1] < distances[0]).all()
