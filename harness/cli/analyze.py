@@ -10,7 +10,9 @@ from harness.cli.parsing import parser
 from harness.store.errors import ChangedError
 
 if TYPE_CHECKING:
-    from harness.store.paths import RunPaths
+    from harness.plan.schema import Plan
+    from harness.prereg.lock import Lock
+    from harness.store.paths import Project, RunPaths
 
 
 def main(argv: Sequence[str]) -> int:
@@ -19,13 +21,15 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument("run", metavar="RUN", help="a plan (its registered run), PLAN@N or a folder")
     args = made.parse_args(argv)
     from harness.cli.runs import find_run
+    from harness.cli.standing import opened
     from harness.report.tables import verdict_table
     from harness.store.files import replace_json
     from harness.store.paths import find_project
 
     project = find_project()
     paths = find_run(project, args.run)
-    analysis = again(paths)
+    analysis = again(paths, project)
+    opened(project, analysis["study"], paths)
     recorded = _recorded(paths)
     if recorded is not None and recorded != _words(analysis):
         raise ChangedError(
@@ -41,8 +45,12 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def again(paths: RunPaths) -> dict[str, Any]:
+def again(
+    paths: RunPaths, project: Project | None = None, plan: Plan | None = None
+) -> dict[str, Any]:
     """Return a sealed run's analysis, computed from its manifest and journal alone.
+
+    Predictions are those in force when it started, or those of `plan`.
 
     Raises:
         ChangedError: the files are not those of the seal. IncompleteError: not sealed.
@@ -52,28 +60,37 @@ def again(paths: RunPaths) -> dict[str, Any]:
     from harness.plan.order import order_table
     from harness.store.digests import check_table
     from harness.store.files import read_json
+    from harness.store.paths import find_project
 
+    project = project or find_project()
     sealed: Any = read_json(paths.seal)
     check_table(paths.root, sealed["files"])
     manifest: Any = read_json(paths.manifest)
-    plan = plan_from_json(manifest["plan_json"])
-    order = order_table(plan, manifest["plan_digest"], manifest["nonce"])
-    attempt = _attempt(manifest)
-    return analyse(plan, order, paths, role=manifest["role"], attempt=attempt)
+    run_plan = plan_from_json(manifest["plan_json"])
+    order = order_table(run_plan, manifest["plan_digest"], manifest["nonce"])
+    lock = _lock(project, manifest)
+    judged = plan or _in_force(project, lock) or run_plan
+    attempt = lock.attempt if lock else 1
+    return analyse(judged, order, paths, role=manifest["role"], attempt=attempt)
 
 
-def _attempt(manifest: Any) -> int:
+def _lock(project: Project, manifest: Any) -> Lock | None:
     """The attempt stands in the lock that the run was started under."""
     from harness.prereg.lock import read_lock
     from harness.store.errors import IncompleteError
-    from harness.store.paths import find_project
 
     if manifest["lock_digest"] is None:
-        return 1
+        return None
     try:
-        return read_lock(find_project(), manifest["plan"]).attempt
+        return read_lock(project, manifest["plan"])
     except IncompleteError:
-        return 1
+        return None
+
+
+def _in_force(project: Project, lock: Lock | None) -> Plan | None:
+    from harness.prereg.amendments import plan_in_force
+
+    return None if lock is None else plan_in_force(project, lock)
 
 
 def _words(analysis: dict[str, Any]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from harness.plan.digest import plan_digest
 from harness.plan.order import OrderTable, order_table
 from harness.plan.schema import Plan
 from harness.plan.words import Words
+from harness.prereg.environment import device_class
 from harness.prereg.findings import Finding
 from harness.prereg.lock import Lock, lock_digest, read_lock
 from harness.prereg.verify import verify_lock
@@ -115,7 +116,8 @@ def _registered_or_replication(project: Project, name: str) -> Campaign:
     chain = Chain(project.ledger(lock.study))
     seen = history(chain.verify())
     role = _role(project, name, seen)
-    remarks = _checked(verify_lock(project, name, role))
+    device = device_class(lock.typed_plan().model.device)
+    remarks = _checked(verify_lock(project, name, role, device_class=device))
     digest = lock_digest(project, name)
     plan = lock.typed_plan()
     paths = _resumable(project, plan, role)

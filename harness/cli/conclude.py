@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.campaign import Campaign
+from harness.cli.standing import opened, shown
 from harness.cli.wiring import PACKAGE, analyse
 from harness.ledger.chain import Chain
 from harness.ledger.records import Counts, RunSealed, VerdictEntry, Verdicts, append, history
+from harness.prereg.amendments import plan_in_force
 from harness.run.seal import seal
 from harness.store.canonical import Json
 from harness.store.digests import digest, sha256_file
@@ -27,13 +29,16 @@ def conclude(campaign: Campaign) -> tuple[Json, list[Path]]:
     sealed = seal(paths, lock_digest=lock_digest, ledger_head=head)
     if chain:
         _record_seal(chain, campaign, sealed)
-    analysis = analyse(
-        campaign.plan, campaign.order, paths, role=campaign.role, attempt=campaign.attempt
-    )
+    plan = campaign.plan
+    if campaign.lock:
+        plan = plan_in_force(campaign.project, campaign.lock)
+    analysis = analyse(plan, campaign.order, paths, role=campaign.role, attempt=campaign.attempt)
     replace_json(paths.analysis, analysis)
     if chain:
         _record_verdicts(chain, campaign, analysis)
-    return analysis, report(campaign.project, campaign.plan.study, paths, analysis)
+        opened(campaign.project, campaign.plan.study, paths)
+    said = shown(campaign.project, campaign.plan.study, paths, analysis)
+    return said, report(campaign.project, paths, said)
 
 
 def _record_seal(chain: Chain, campaign: Campaign, sealed: Json) -> None:
@@ -72,29 +77,25 @@ def _record_verdicts(chain: Chain, campaign: Campaign, analysis: Json) -> None:
     append(chain, body)
 
 
-def report(project: Project, study: str, paths: RunPaths, analysis: Json) -> list[Path]:
-    """Write a run's report beside its records."""
+def report(project: Project, paths: RunPaths, said: Json) -> list[Path]:
+    """Write a run's report beside its records; `said` is its analysis as it is shown today."""
     from harness.report.run_report import write_run_report
 
+    plan_json, more = report_inputs(project, paths)
+    return write_run_report(said, plan_json, paths.report, **more)
+
+
+def report_inputs(project: Project, paths: RunPaths) -> tuple[Json, dict[str, Any]]:
+    """Return the plan of a run, and what its report shows beside the analysis."""
     manifest: Any = read_json(paths.manifest)
     lock_path = project.lock(manifest["plan"])
     locked = manifest["lock_digest"] is not None and lock_path.is_file()
     sealed: Any = read_json(paths.seal)
-    chain = Chain(project.ledger(study))
-    shown = {**analysis, "attempts": _attempts(chain, analysis)}
-    return write_run_report(
-        shown,
-        manifest["plan_json"],
-        paths.report,
-        model_card=_card(manifest["plan_json"]["model"]["name"]),
-        lock=read_json(lock_path) if locked else None,
-        ledger_head=sealed["ledger_head"],
-    )
-
-
-def _attempts(chain: Chain, analysis: Json) -> int:
-    locks = history(chain).locks_of(analysis["question"]) if chain.folder.is_dir() else []
-    return max(len(locks), int(analysis["attempt"]))
+    return manifest["plan_json"], {
+        "model_card": _card(manifest["plan_json"]["model"]["name"]),
+        "lock": read_json(lock_path) if locked else None,
+        "ledger_head": sealed["ledger_head"],
+    }
 
 
 def _card(model: str) -> Json | None:

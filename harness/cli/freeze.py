@@ -83,6 +83,8 @@ def _print(report: FreezeReport) -> None:
     out.print(f"plan digest {report.plan_digest}")
     for sentence in report.irrevocable:
         out.print(f"  {sentence}")
+    for flag in report.flags:
+        out.print(f"  flag: {flag}", markup=False)
     if report.lock is None:
         out.print("dry run: nothing was written")
         return

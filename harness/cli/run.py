@@ -56,10 +56,11 @@ def context(campaign: Campaign, show: Callable[[Progress], None]) -> RunContext:
     from harness.cli.selftest import checks_of
     from harness.cli.wiring import aa_interval, score, scored_items
     from harness.run.context import RunContext
+    from harness.run.frozen import frozen_files
     from harness.run.launch import local_workers
 
     items, explore = scored_items(campaign.plan, campaign.nonce)
-    workers = local_workers(campaign.plan, campaign.project)
+    workers = local_workers(campaign.plan, campaign.project, locked=campaign.lock is not None)
     return RunContext(
         project=campaign.project,
         plan=campaign.plan,
@@ -72,6 +73,7 @@ def context(campaign: Campaign, show: Callable[[Progress], None]) -> RunContext:
         aa_interval=aa_interval,
         seed=campaign.nonce,
         role=campaign.role,
+        unchanged=frozen_files(campaign.project, campaign.lock),
         selftest=checks_of(campaign, workers, explore),
         progress=show,
     )
@@ -150,6 +152,8 @@ def _exit(analysis: dict[str, Any], strict: bool) -> int:
     words = [(one["word"], one.get("expected") or "held") for one in analysis["verdicts"]]
     if words and all(word == "void" for word, _ in words):
         return Exit.VOID
+    if analysis.get("exit_code"):
+        return int(analysis["exit_code"])
     if strict and any(word != expected for word, expected in words):
         return Exit.PREDICTION_FAILED
     return Exit.DONE

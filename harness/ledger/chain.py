@@ -7,6 +7,7 @@ digest) is kept beside the folder too, so that a removed tail or a rewritten las
 
 from __future__ import annotations
 
+import contextlib
 import re
 import stat
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from harness.store.canonical import Json, canonical, parse
 from harness.store.clock import CLOCK, Clock
 from harness.store.digests import sha256_bytes
 from harness.store.errors import ChangedError, HarnessError, IncompleteError, RefusedError
-from harness.store.files import create, read, read_json, replace_json
+from harness.store.files import create, read, read_json, replace, replace_json
 
 FORMAT = 1
 GENESIS = "0" * 64
@@ -195,6 +196,38 @@ class Chain:
             self._note_head(Head(head.count + 1, sha256_bytes(data)))
             return self._read(head.count + 1, head.digest)
 
+    def mend(self, kind: str, describe: Callable[[bytes, Head | None], Json], clock: Clock) -> Path:
+        """Move a last record that was cut short aside and put a record of that in its place.
+
+        Returns where the bytes are now.
+
+        Raises:
+            RefusedError: the last record is whole, or an earlier one is broken.
+        """
+        names = self._record_names()
+        n = len(names)
+        torn = read(self.path(n)) if n else b""
+        if not n or not cut_short(torn):
+            raise RefusedError(f"{self._label}: its last record is whole; nothing to repair")
+        last = GENESIS
+        for place in range(1, n):
+            last = self._read(place, last).digest
+        aside = self.path(n).with_name(f".{self.path(n).name}.torn")
+        with contextlib.suppress(FileExistsError):
+            create(aside, torn)
+        value = {
+            "format": FORMAT,
+            "n": n,
+            "prev": last,
+            "kind": kind,
+            "at": clock.utc(),
+            "body": describe(torn, self._noted_head()),
+        }
+        data = canonical(value) + b"\n"
+        replace(self.path(n), data)
+        self._note_head(Head(n, sha256_bytes(data)))
+        return aside
+
     def _noted_head(self) -> Head | None:
         """The head file's content. Read it before the records: it never runs ahead of them."""
         if not self.head_file.exists():
@@ -246,12 +279,34 @@ class Chain:
             if value[field] != expected:
                 raise ChangedError(f"{where}: {field}: found {value[field]}, expected {expected}")
         if value["prev"] != prev:
-            before = self._where(n - 1) if n > 1 else "the start of the ledger"
-            raise ChangedError(
-                f"{before}: found sha256 {prev[:12]}…, expected {value['prev'][:12]}… by {where}; "
-                "one of the two was changed"
-            )
+            raise self._unlinked(n, sha256_bytes(data), value["prev"], prev)
         return Record(n, prev, value["kind"], value["at"], value["body"], sha256_bytes(data))
+
+    def _unlinked(self, n: int, digest: str, named: str, before: str) -> ChangedError:
+        """Say which of two records that do not link was changed.
+
+        Record `n` vouches for its predecessor only if it is itself what its successor, or the
+        noted head, vouches for; else it is the one to name.
+        """
+        if n > 1 and self._vouched(n) == digest:
+            return ChangedError(
+                f"{self._where(n - 1)}: changed; found sha256 {before[:12]}…, expected "
+                f"{named[:12]}… by record {n}"
+            )
+        return ChangedError(
+            f"{self._where(n)}: changed; its prev is {named[:12]}…, expected {before[:12]}…, the "
+            f"sha256 of {f'record {n - 1}' if n > 1 else 'nothing: it is the first'}"
+        )
+
+    def _vouched(self, n: int) -> str | None:
+        """Return the digest of record `n` by what follows it; None where nothing whole does."""
+        try:
+            if self.path(n + 1).exists():
+                return str(_parsed(read(self.path(n + 1)), self._where(n + 1)).get("prev"))
+            noted = self._noted_head()
+        except HarnessError:
+            return None
+        return noted.digest if noted is not None and noted.count == n else None
 
 
 def head_of(records: Sequence[Record]) -> Head:

@@ -135,6 +135,25 @@ class RunAdopted(Body):
     chain_digest: Sha256
 
 
+EVERY_PLAN = "*"
+"""Stands for a plan's name in records about the ledger itself."""
+
+
+class LedgerRepaired(Body):
+    """A record that was cut short was moved aside; this one stands in its place.
+
+    What it said is lost, and it may have been about any plan, so every later verdict says so.
+    """
+
+    KIND = "ledger.repaired"
+    plan: Text = EVERY_PLAN
+    found_bytes: Natural
+    found_digest: Sha256
+    expected_digest: Sha256 | None
+    """What the head noted of the lost record, if it did."""
+    reason: Text
+
+
 _TYPES: tuple[type[Body], ...] = (
     PlanFrozen,
     RunStarted,
@@ -145,6 +164,7 @@ _TYPES: tuple[type[Body], ...] = (
     PlanAmended,
     RunDeviated,
     RunAdopted,
+    LedgerRepaired,
 )
 KINDS: dict[str, type[Body]] = {body.KIND: body for body in _TYPES}
 
@@ -221,6 +241,10 @@ class History:
         starts = self.of(RunStarted, plan)
         return next((pair for pair in starts if pair[0].n > frozen[0].n), None)
 
+    def started(self, plan: str, run_id: str) -> tuple[Record, RunStarted] | None:
+        """Return the record of a run's start."""
+        return _of_run(self.of(RunStarted, plan), run_id)
+
     def sealed(self, plan: str, run_id: str) -> tuple[Record, RunSealed] | None:
         """Return the record of a run's seal."""
         return _of_run(self.of(RunSealed, plan), run_id)
@@ -228,6 +252,14 @@ class History:
     def abandoned(self, plan: str, run_id: str) -> tuple[Record, RunAbandoned] | None:
         """Return the record that a run was given up."""
         return _of_run(self.of(RunAbandoned, plan), run_id)
+
+    def adopted(self, plan: str, run_id: str) -> tuple[Record, RunAdopted] | None:
+        """Return the record that a replication was taken into the ledger."""
+        return _of_run(self.of(RunAdopted, plan), run_id)
+
+    def before(self, n: int) -> History:
+        """Return the history as it was when record `n` was appended."""
+        return History(self.entries[: n - 1])
 
     def verdicts(self, plan: str, run_id: str | None = None) -> list[tuple[Record, Verdicts]]:
         """Return every verdict of a plan or of one run, oldest first."""
@@ -249,7 +281,7 @@ class History:
         return "run_started" if next(self.of(RunStarted, plan), None) else "nothing_run"
 
 
-R = TypeVar("R", RunSealed, RunAbandoned)
+R = TypeVar("R", RunStarted, RunSealed, RunAbandoned, RunAdopted)
 
 
 def _of_run(found: Iterator[tuple[Record, R]], run_id: str) -> tuple[Record, R] | None:

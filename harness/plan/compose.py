@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from harness.plan.checks import check
 from harness.plan.schema import Plan
+from harness.plan.spelling import refuse_odd_spellings
 from harness.store.errors import UsageError
 from harness.store.paths import PACKAGED_CONF, Project
 
@@ -46,7 +47,9 @@ def compose(project: Project, name: str, overrides: dict[str, str] | None = None
         raise UsageError(_unknown(project, name))
     sources = _sources(project, path)
     for source in sources:
-        _refuse_volatile(project, source, _text(project, source))
+        text = _text(project, source)
+        _refuse_volatile(project, source, text)
+        refuse_odd_spellings(project.relative(source), text)
     values = _values(project, name, overrides or {})
     values["plan"] = name
     try:

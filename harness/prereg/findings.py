@@ -33,6 +33,11 @@ def incomplete(path: str, message: str) -> Finding:
     return Finding(Exit.INCOMPLETE, path, f"{path}: {message}")
 
 
+def deviated(path: str, message: str) -> Finding:
+    """Return a finding that a plan or a run is valid, but not as it was frozen."""
+    return Finding(Exit.DEVIATED, path, f"{path}: {message}")
+
+
 def remark(path: str, message: str) -> Finding:
     """Return a finding for information."""
     return Finding(Exit.DONE, path, f"{path}: {message}")

@@ -8,6 +8,7 @@ ledger knows the name; whoever brings another plan is refused.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from harness.plan.digest import plan_digest, plan_json
 from harness.plan.order import order_table
 from harness.plan.resolve import resolve
 from harness.plan.schema import SCHEMA, Plan
+from harness.prereg.claims import check_claims
 from harness.prereg.environment import device_class as device_class_of
 from harness.prereg.environment import environment as environment_of
 from harness.prereg.environment import git_state
@@ -37,6 +39,7 @@ from harness.prereg.lock import (
 )
 from harness.prereg.parents import FiguresOf, apply_selection
 from harness.prereg.partitions import Draw, draw_partitions
+from harness.prereg.spent import draw_unopened, opened_items, scored_items
 from harness.prereg.tables import differences, table_of
 from harness.prereg.turning import check_turning
 from harness.prereg.verify import studies
@@ -51,7 +54,6 @@ from harness.store.errors import (
 )
 from harness.store.files import create, read
 from harness.store.paths import Project
-from harness.store.randomness import nonce as fresh_nonce
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class FreezeReport:
     selection: Selected | None
     irrevocable: tuple[str, ...]
     """What cannot be undone, one sentence each."""
+    flags: tuple[str, ...]
+    """What is allowed but weak, one sentence each."""
     lock: Lock | None
     """None for a dry run: the real freeze draws its own nonce, and with it its own items."""
     lock_digest: str | None
@@ -123,6 +127,14 @@ def freeze(
     plan, selection, parents = apply_selection(project, plan, seen, inputs.figures)
     check_turning(plan, attempt)
     patches = _patches(project, plan)
+    histories = [history(Chain(project.ledger(study))) for study in studies(project)]
+    nonce, partitions = draw_unopened(
+        plan.plan,
+        opened_items(project, histories),
+        lambda one: draw_partitions(plan, plan_digest(plan), one, inputs.draw),
+    )
+    own = set(partitions[plan.stage].ids) if plan.stage in partitions else set()
+    flags = check_claims(plan, scored_items(project, histories), own)
     lock = Lock(
         schema=SCHEMA,
         plan=plan.plan,
@@ -134,9 +146,9 @@ def freeze(
         frozen_utc=clock.utc(),
         plan_json=plan_json(plan),
         plan_digest=plan_digest(plan),
-        nonce=(nonce := fresh_nonce()),
+        nonce=nonce,
         order_digest=order_table(plan, plan_digest(plan), nonce).digest,
-        partitions=draw_partitions(plan, plan_digest(plan), nonce, inputs.draw),
+        partitions=partitions,
         selection=selection,
         files=_files(project, composed, inputs, patches),
         environment=inputs.environment or environment_of(),
@@ -146,11 +158,24 @@ def freeze(
         git=git_state(project.root, announce),
         ledger_head=LedgerHead(**_head(seen).json()),
     )
-    report = _report(project, lock)
+    report = replace(_report(project, lock), flags=tuple(flags))
     if dry_run:
         return report
+    _keep_line_endings(project)
     _publish(project, lock)
     return _record(project, chain, lock, report, patches, clock)
+
+
+def _keep_line_endings(project: Project) -> None:
+    """Tell git to leave the bytes of hashed files alone, where the project does not say so yet."""
+    own = project.root / ".gitattributes"
+    said = own.read_text(encoding="utf-8", errors="replace") if own.is_file() else ""
+    for name in ("conf", "preregistrations", "ledgers", "runs"):
+        path = project.root / name / ".gitattributes"
+        needed = name != "conf" or path.parent.is_dir()
+        if needed and f"{name}/** -text" not in said and not path.exists():
+            with contextlib.suppress(FileExistsError):
+                create(path, b"* -text\n")
 
 
 def _publish(project: Project, lock: Lock) -> None:
@@ -255,6 +280,7 @@ def _report(project: Project, lock: Lock) -> FreezeReport:
         attempt=lock.attempt,
         selection=lock.selection,
         irrevocable=tuple(sentences),
+        flags=(),
         lock=None,
         lock_digest=None,
         head=None,

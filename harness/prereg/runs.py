@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from harness.ledger.chain import Chain
+from harness.ledger.chain import Chain, Head
 from harness.ledger.records import History, RunStarted, Verdicts, history
 from harness.plan.digest import plan_digest, plan_from_json
 from harness.plan.order import order_table
@@ -108,7 +108,7 @@ def check_run(
     one = _Checked(project, plan, project.run(plan, run_id), seen, lock)
     started = one.start is not None
     if not one.run.root.is_dir():
-        return [changed(one.name(), "missing, but the ledger holds its start; restore it")]
+        return [incomplete(one.name(), "missing, but the ledger holds its start; restore it")]
     sealed = seen.sealed(plan, run_id)
     if not one.run.seal.exists():
         return _unsealed(one, sealed is not None, started)
@@ -126,7 +126,7 @@ def check_run(
 
 def _unsealed(one: _Checked, sealed: bool, started: bool) -> list[Finding]:
     if sealed:
-        return [changed(one.name("seal.json"), "missing, but the ledger holds it; restore it")]
+        return [incomplete(one.name("seal.json"), "missing, but the ledger holds it; restore it")]
     if one.seen.abandoned(one.plan, one.run_id):
         return [remark(one.name(), "abandoned, so its predictions are void")]
     if started:
@@ -246,27 +246,33 @@ def _verdicts(one: _Checked, seal_digest: str, recompute: Recompute | None) -> l
     findings: list[Finding] = []
     if body.seal_digest != seal_digest:
         findings.append(changed(one.name("seal.json"), f"{where} judged another seal"))
-    if one.run.analysis.exists():
-        findings += _kept_analysis(one, body, path, where)
+    again: Json | None = None
     if recompute is not None and not findings:
-        again = recompute(one.run)
-        if digest(again) != body.analysis_digest:
-            kind = changed if words(again) != _recorded_words(body) else remark
-            findings.append(kind(path, f"computed anew it differs from {where}"))
+        try:
+            again = recompute(one.run)
+        except HarnessError as error:
+            findings.append(from_error(path, error))
+    if again is not None and digest(again) != body.analysis_digest:
+        kind = changed if words(again) != _recorded_words(body) else remark
+        findings.append(kind(path, f"computed anew it differs from {where}"))
+    if one.run.analysis.exists():
+        findings += _kept_analysis(one, body, again, where)
     return findings
 
 
-def _kept_analysis(one: _Checked, body: Verdicts, path: str, where: str) -> list[Finding]:
-    """The kept analysis may be rewritten by later code, but never say other words."""
+def _kept_analysis(one: _Checked, body: Verdicts, again: Json | None, where: str) -> list[Finding]:
+    """The kept analysis is the recorded one, or what the sealed records give with later code."""
+    path = one.name("analysis.json")
     try:
         kept = read_json(one.run.analysis)
     except HarnessError as error:
         return [from_error(path, error)]
-    if digest(kept) == body.analysis_digest:
+    if digest(kept) == body.analysis_digest or kept == again:
         return []
     if words(kept) != _recorded_words(body):
         return [changed(path, f"its verdicts are not those of {where}; run `harness analyze`")]
-    return [remark(path, f"not the bytes of {where}, with the same verdicts")]
+    text = f"not the bytes of {where}, nor what the records give; run `harness analyze`"
+    return [changed(path, text) if again is not None else remark(path, text)]
 
 
 def words(analysis: Json) -> dict[str, str] | None:
@@ -281,17 +287,32 @@ def _recorded_words(body: Verdicts) -> dict[str, str]:
     return {one.id: one.word for one in body.verdicts}
 
 
-def check_replication(project: Project, plan: str, run_id: str, lock: Lock | None) -> list[Finding]:
-    """Return what is wrong with a run that keeps a chain of its own, or none."""
+def check_replication(
+    project: Project, plan: str, run_id: str, lock: Lock | None, ledger: History
+) -> list[Finding]:
+    """Return what is wrong with a run that keeps a chain of its own, or none.
+
+    Where the ledger has adopted it, its chain and its seal are held to what the ledger says.
+    """
     run = project.run(plan, run_id)
     chain = Chain(run.chain)
+    taken = ledger.adopted(plan, run_id)
+    if taken is not None and not run.root.is_dir():
+        text = f"missing, but ledger record {taken[0].n} adopted it; restore it"
+        return [incomplete(project.relative(run.root), text)]
+    head = None if taken is None else Head(taken[1].chain_count, taken[1].chain_digest)
     try:
-        seen = history(chain.verify())
+        seen = history(chain.verify(head))
     except HarnessError as error:
         return [from_error(project.relative(run.chain), error)]
     if not run.seal.exists() and seen.sealed(plan, run_id) is None:
         return [remark(project.relative(run.root), "not finished; no ledger of a study names it")]
-    return check_run(project, plan, run_id, seen, lock)
+    findings = check_run(project, plan, run_id, seen, lock)
+    sealed = seen.sealed(plan, run_id)
+    if taken is not None and (sealed is None or sealed[1].seal_digest != taken[1].seal_digest):
+        text = f"not the seal that ledger record {taken[0].n} adopted"
+        findings.append(changed(project.relative(run.seal), text))
+    return findings
 
 
 def _object(value: object) -> Json:

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from harness.store.canonical import canonical, parse
 from harness.store.errors import ChangedError, IncompleteError, StorageError, UsageError
@@ -55,7 +56,43 @@ def create(path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _write_temporary(path, data)
         try:
-            os.link(temporary, path)
+            _link(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Publish by an exclusive hard link.
+
+    A network file system may have made the link and lost the reply; then the retried call finds
+    the name taken, by our own file, whose link count tells.
+    """
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        if temporary.stat().st_nlink != 2 or not temporary.samefile(path):
+            raise
+
+
+@contextlib.contextmanager
+def publishing(path: Path) -> Iterator[BinaryIO]:
+    """Write a large file piece by piece; it appears under its name whole or not at all.
+
+    Raises:
+        FileExistsError: the name is taken. StorageError: the disk refused.
+    """
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            raise FileExistsError(path)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+        try:
+            with temporary.open("xb") as handle:
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+            _link(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
         sync_folder(path.parent)

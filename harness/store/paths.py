@@ -86,6 +86,10 @@ class Project:
         """Folder of a study's ledger, one file per record."""
         return self.root / "ledgers" / study
 
+    def anchors(self, study: str) -> Path:
+        """Folder of signed heads of a study's ledger."""
+        return self.root / "anchors" / study
+
     def runs(self, plan: str) -> Path:
         """Folder of a plan's runs."""
         return self.root / "runs" / plan

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.study import finish
+from tests.cli.study import finished_once
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study; copy it before changing anything."""
-    folder = tmp_path_factory.mktemp("study") / "project"
-    finish(folder)
-    return folder
+    return finished_once(tmp_path_factory.mktemp("study") / "project")
 
 
 @pytest.fixture

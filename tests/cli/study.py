@@ -131,6 +131,17 @@ def write_plans(folder: Path) -> None:
     (folder / "conf" / "toy_confirm.yaml").write_text(CONFIRM, encoding="utf-8")
 
 
+_FINISHED: list[Path] = []
+
+
+def finished_once(folder: Path) -> Path:
+    """Return a finished study that is built once for all tests; copy it before changing it."""
+    if not _FINISHED:
+        finish(folder)
+        _FINISHED.append(folder)
+    return _FINISHED[0]
+
+
 def finish(folder: Path) -> None:
     """Freeze and run both plans."""
     write_plans(folder)
