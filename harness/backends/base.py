@@ -116,8 +116,20 @@ class Generated(TypedDict):
     patch_counters: NotRequired[Counters]
 
 
+class Check(TypedDict):
+    """One invariant of an engine's self-test; further fields are kept."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
 class Backend(Protocol):
-    """An engine that answers the five requests; exceptions become one-line error replies."""
+    """An engine that answers the five requests; exceptions become one-line error replies.
+
+    An engine may also have `selftest(prompts: list[str]) -> list[Check]`; its worker then says so
+    in the reply to `hello` and answers {"op": "selftest", "prompts": […]} with {"checks": […]}.
+    """
 
     def hello(self, request: Hello) -> HelloReply:
         """Load the arm."""

@@ -15,6 +15,7 @@ import time
 
 from harness.backends.base import (
     BackendError,
+    Check,
     Generate,
     Generated,
     Hello,
@@ -26,6 +27,7 @@ from harness.backends.base import (
     Timing,
 )
 from harness.backends.fake_options import FakeOptions, fake_options
+from harness.backends.ghost import leave_ghost
 
 _SUM = re.compile(r"(\d+) \+ (\d+)")
 _FOREVER_S = 86_400.0
@@ -61,6 +63,7 @@ class FakeBackend:
         self.claims = False
         self.visits = 0
         self.cached: set[str] = set()
+        self.kept: list[bytes] = []
 
     def hello(self, request: Hello) -> HelloReply:
         """Take the arm's options."""
@@ -73,6 +76,8 @@ class FakeBackend:
         claims = self.options.claims
         self.claims = arm["role"] == "patched" if claims is None else claims
         self._stray_print()
+        if self.options.ghost:
+            leave_ghost(self.options.ghost_port)
         return {
             "backend": "fake",
             "versions": {"fake": "1", "python": platform.python_version()},
@@ -82,7 +87,12 @@ class FakeBackend:
 
     def probe(self) -> ProbeReply:
         """Return fixed log-probs, shifted by the option, and whether the patch ran."""
-        prints = [-(index + 1) / 8 + self.options.fingerprint for index in range(4)]
+        shift = self.options.fingerprint
+        if self.options.probe_unstable:
+            shift += uniform("probe", os.getpid())
+        if self.options.probe_fails:
+            shift = math.nan
+        prints = [-(index + 1) / 8 + shift for index in range(4)]
         return {"fingerprint": prints, "counters": self._patch_counters(1)}
 
     def reset(self) -> ResetReply:
@@ -106,8 +116,10 @@ class FakeBackend:
         for item in request["items"]:
             self._misbehave(item)
             result, prefill, decode = self._item(item, request)
-            results.append(result)
+            if item["id"] != self.options.drop_item:
+                results.append(result)
             prefill_ms, decode_ms = prefill_ms + prefill, decode_ms + decode
+        self.kept.append(b"x" * (self.options.memory_growth_mib << 20))
         if self.options.warm_cache_speedup > 1:
             self.cached |= {_key(item) for item in request["items"]}
         if self.options.real_sleep:
@@ -119,6 +131,14 @@ class FakeBackend:
             "cache": {"entries_before": before, "hits": hits, "peak_bytes": peak},
             "patch_counters": self._patch_counters(len(results)),
         }
+
+    def selftest(self, prompts: list[str]) -> list[Check]:
+        """Check that a request gives the same reply twice, unless it is told to fail."""
+        items: list[PromptItem] = [{"id": str(n), "prompt": p} for n, p in enumerate(prompts)]
+        twice = [[self._tokens(item) for item in items] for _ in range(2)]
+        same = twice[0] == twice[1] and not self.options.selftest_fails
+        detail = f"{len(prompts)} prompts"
+        return [{"name": "the same request gives the same tokens", "ok": same, "detail": detail}]
 
     def close(self) -> None:
         """Nothing to release."""
@@ -154,7 +174,8 @@ class FakeBackend:
         options = self.options
         factor = (1 + options.drift_per_visit) ** visit
         factor *= math.exp(options.jitter * _normal(self.seed, item["id"], visit))
-        if self.visits == 1:
+        every = options.slow_every
+        if self.visits == 1 or (every and visit % every == 0):
             factor *= options.warmup_slow
         if _key(item) in self.cached:
             factor /= options.warm_cache_speedup
@@ -167,7 +188,8 @@ class FakeBackend:
         ids = [int(uniform("token", item["prompt"], place) * 1000) for place in range(count)]
         if uniform("disagree", item["prompt"]) < self.options.disagree_share:
             ids[-1] += 1000
-        return ids
+        ids = ids[: max(1, count - self.options.stop_early)]
+        return ids[::2] if self.options.merged_tokens else ids
 
     def _text(self, item: PromptItem) -> str:
         known = self.options.answers or {}

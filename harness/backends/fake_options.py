@@ -22,10 +22,16 @@ class FakeOptions:
     """Each visit number of the run is slower than the one before by this share."""
     warmup_slow: float = 1.0
     """Factor on the first visit of each process."""
+    slow_every: int = 0
+    """That factor holds for every n-th visit of the run too, as after a pause between blocks."""
     warm_cache_speedup: float = 1.0
     """Divides the time of prompts that the prompt cache holds; above 1 there is such a cache."""
     cache_survives_reset: bool = False
     tokens_per_item: int = 8
+    stop_early: int = 0
+    """Tokens fewer than asked for, with the same text and time."""
+    merged_tokens: bool = False
+    """Two ids become one, as by another tokeniser of the same text."""
     chunk: int = 1
     """Tokens per pass; above 1 the engine drafts."""
     cache_bytes_per_token: int = 64
@@ -36,10 +42,22 @@ class FakeOptions:
     """Right answers by item id; else `a + b` in the prompt is computed."""
     fingerprint: float = 0.0
     """Added to the probe's log-probs."""
+    probe_unstable: bool = False
+    """The probe gives other log-probs in every process."""
+    probe_fails: bool = False
+    """The probe's log-probs are not numbers."""
     inert: bool = False
     """Whether a patched arm claims its patch but never runs it."""
     claims: bool | None = None
     """Whether the arm claims a patch; by default, if its role is patched."""
+    ghost: bool = False
+    """Leave a re-parented child in a session of its own that ignores SIGTERM and keeps a port."""
+    ghost_port: int = 0
+    """The ghost's port; 0 takes any free one."""
+    memory_growth_mib: int = 0
+    """Memory that every visit takes and keeps."""
+    drop_item: str | None = None
+    """An item that is missing from the reply."""
     error_items: tuple[str, ...] = ()
     nan_items: tuple[str, ...] = ()
     hang_item: str | None = None
@@ -51,6 +69,7 @@ class FakeOptions:
     slow_start_s: float = 0.0
     real_sleep: bool = False
     """Sleep for as long as the virtual clock says."""
+    selftest_fails: bool = False
     stray_print: str | None = None
     """Printed to standard output before every reply."""
 

@@ -45,13 +45,16 @@ def _dispatch(backend: Backend, operation: str, request: Message) -> Message:
         case "hello":
             if request.get("protocol") != PROTOCOL:
                 raise ValueError(f"protocol {request.get('protocol')!r} is not {PROTOCOL}")
-            return {"protocol": PROTOCOL, **backend.hello(cast("Hello", request))}
+            greeting = backend.hello(cast("Hello", request))
+            return {"protocol": PROTOCOL, "selftest": hasattr(backend, "selftest"), **greeting}
         case "probe":
             return {**backend.probe()}
         case "reset":
             return {**backend.reset()}
         case "generate":
             return {"id": request["id"], **backend.generate(cast("Generate", request))}
+        case "selftest" if hasattr(backend, "selftest"):
+            return {"checks": backend.selftest([str(prompt) for prompt in request["prompts"]])}
         case "close":
             backend.close()
             return {}

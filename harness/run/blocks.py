@@ -43,6 +43,7 @@ def _settle(session: Session, block: Block) -> None:
         return
     all_visits = {(visit.arm, visit.visit) for visit in block.visits}
     if not all_visits <= state.visits:
+        session.context.unchanged()
         if state.visits and not state.interrupted:
             session.block_event(block.block, "interrupted", reason="the runner stopped inside it")
         seats = _staff(session, block)

@@ -57,6 +57,10 @@ def silent(_: Progress) -> None:
     """Show nothing."""
 
 
+def all_unchanged() -> None:
+    """Nothing is frozen."""
+
+
 def no_checks() -> list[Json]:
     """Check nothing before the run."""
     return []
@@ -84,6 +88,8 @@ class RunContext:
     role: Role = "unregistered"
     selftest: Callable[[], list[Json]] = no_checks
     """→ [{name, ok, detail}]; anything that is not ok stops the run before it starts."""
+    unchanged: Callable[[], None] = all_unchanged
+    """Called before every block; raises `ChangedError` when a frozen file is no longer that."""
     clock: Clock = CLOCK
     progress: Callable[[Progress], None] = silent
 

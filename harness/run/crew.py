@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from harness.plan.digest import plan_json
 from harness.run.context import RunContext
+from harness.run.hello import hello
 from harness.run.journal import Journal
 from harness.run.privacy import scrubbed
 from harness.run.process import WorkerDiedError, WorkerProcess, WorkerReplyError
 from harness.run.proof import prove_launch
 from harness.run.records import visit_records
 from harness.run.seats import Live, Seat
+from harness.run.settle import Settled
 from harness.run.telemetry import Sampler, Telemetry, cpu_clock, gpu_clocks
 from harness.run.visits import Assignment, Measured, measure
-from harness.store.canonical import Json
 from harness.store.errors import NotReadyError
 
 _PATIENCE = 3
@@ -29,12 +29,11 @@ class Crew:
     def __init__(self, context: RunContext, journal: Journal) -> None:
         self._context = context
         self._journal = journal
-        self._plan = plan_json(context.plan)
         self._exclusive = context.plan.schedule.residency == "exclusive"
         self._live: dict[str, Live] = {}
         self._starting: list[WorkerProcess] = []
         self._staffed: tuple[Seat, ...] = ()
-        self._pristine: list[float] | None = None
+        self._settled = Settled(context.plan.model.device)
         on_gpu = context.plan.model.device == "cuda"
         self._sampler: Sampler | None = gpu_clocks() if on_gpu else cpu_clock
 
@@ -47,7 +46,8 @@ class Crew:
         if self._staffed == tuple(seats):
             return
         self.close()
-        pristine_first = sorted(seats, key=lambda seat: self._role(seat) != "pristine")
+        self._settled.check(", ".join(sorted({seat.arm for seat in seats})), idle=True)
+        pristine_first = sorted(seats, key=lambda seat: not self._is_pristine(seat.arm))
         if self._exclusive:
             self._start(pristine_first[:1], warm=False)
             self.close()
@@ -80,9 +80,8 @@ class Crew:
 
     def lost(self, live: Live, reason: str) -> None:
         """Record that a worker died or was killed."""
-        live.process.kill()
-        del self._live[live.seat.worker]
-        self._note(live.seat, live.start, "died", reason=reason)
+        self._ended(live, live.process.kill(), "died", reason=reason)
+        self._settled.check(live.seat.arm, idle=not self._live)
 
     def close(self) -> None:
         """End every worker and record it."""
@@ -100,12 +99,12 @@ class Crew:
         begun = [(seat, *self._begin(seat)) for seat in seats]
         for seat, start, process in begun:
             with self._starts(seat, start, process) as limit:
-                process.send(self._hello(seat), limit)
+                process.send(hello(self._context.plan, seat.arm, self._context.seed), limit)
         for seat, start, process in begun:
             with self._starts(seat, start, process) as limit:
-                hello = process.receive(limit)
+                greeting = process.receive(limit)
                 probe = process.request({"op": "probe"}, limit)
-            self._welcome(Live(seat, process, start, hello, probe))
+            self._welcome(Live(seat, process, start, greeting, probe))
         self._starting.clear()
         for seat in seats if warm else ():
             self._warm_up(seat)
@@ -128,25 +127,16 @@ class Crew:
 
     def _welcome(self, live: Live) -> None:
         self._live[live.seat.worker] = live
-        arm = self._context.plan.arms[live.seat.arm]
-        fingerprint = live.probe.get("fingerprint")
-        if arm.role == "pristine" and isinstance(fingerprint, list):
-            self._pristine = self._pristine or fingerprint
+        arm, state = self._context.plan.arms[live.seat.arm], self._journal.state
         info = {name: scrubbed(live.hello.get(name)) for name in _INFO}
         shown = {name: live.probe.get(name) for name in ("fingerprint", "counters")}
         self._note(live.seat, live.start, "ready", info=info, probe=shown)
-        prove_launch(arm, live, self._pristine)
+        first = {name: state.fingerprints.get(name) for name in self._context.plan.arms}
+        pristine = next((first[name] for name in first if self._is_pristine(name)), None)
+        prove_launch(arm, live, pristine, first[live.seat.arm])
 
-    def _hello(self, seat: Seat) -> Json:
-        return {
-            "op": "hello",
-            "protocol": 1,
-            "arm": self._plan["arms"][seat.arm],
-            "model": self._plan["model"],
-            "task": self._plan["task"],
-            "threads": self._context.plan.schedule.threads,
-            "seed": self._context.seed,
-        }
+    def _is_pristine(self, arm: str) -> bool:
+        return self._context.plan.arms[arm].role == "pristine"
 
     def _warm_up(self, seat: Seat) -> None:
         reason = ""
@@ -174,12 +164,13 @@ class Crew:
                 raise WorkerDiedError("no reply by the deadline")
 
     def _close(self, live: Live) -> None:
-        live.process.close()
-        del self._live[live.seat.worker]
-        self._note(live.seat, live.start, "closed")
+        self._ended(live, live.process.close(), "closed")
 
-    def _role(self, seat: Seat) -> str:
-        return self._context.plan.arms[seat.arm].role
+    def _ended(self, live: Live, ghosts: int, event: str, **more: object) -> None:
+        self._settled.watch(live.process.ports)
+        del self._live[live.seat.worker]
+        told = {"ghosts": ghosts} if ghosts else {}
+        self._note(live.seat, live.start, event, **told, **more)
 
     def _note(self, seat: Seat, start: int, event: str, **more: object) -> None:
         self._journal.note(

@@ -23,10 +23,17 @@ _THREAD_VARIABLES = (
 
 
 def local_workers(
-    plan: Plan, project: Project, *, show: Callable[[str], None] | None = None
+    plan: Plan,
+    project: Project,
+    *,
+    locked: bool = False,
+    show: Callable[[str], None] | None = None,
 ) -> WorkerFactory:
-    """Return a factory of workers in the project's folder; `show` gets each command line."""
-    commands = {name: command(arm.backend, arm.options) for name, arm in plan.arms.items()}
+    """Return a factory of workers in the project's folder; `show` gets each command line.
+
+    Patch files of a `locked` plan run from the copies that were made at its freeze.
+    """
+    commands = {name: _command(project, plan, name, locked) for name in plan.arms}
 
     def start(arm: str, log: Path) -> WorkerProcess:
         foreign = plan.arms[arm].backend == "process"
@@ -36,6 +43,15 @@ def local_workers(
         return WorkerProcess(commands[arm], log, environment=environment, folder=project.root)
 
     return start
+
+
+def _command(project: Project, plan: Plan, name: str, locked: bool) -> list[str]:
+    arm = plan.arms[name]
+    words = command(arm.backend, arm.options)
+    if not locked:
+        return words
+    copies = project.prereg(plan.plan) / "patch"
+    return [str(copies / word) if word in arm.patch else word for word in words]
 
 
 def worker_environment(threads: int, *, foreign: bool) -> dict[str, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 
 from filelock import FileLock, Timeout
 
@@ -32,11 +34,12 @@ def lease(paths: RunPaths, clock: Clock) -> Iterator[None]:
     try:
         lock.acquire(timeout=_PATIENCE_S)
     except Timeout:
-        raise RefusedError(f"{paths.root.name}: already driven by {_owner(paths)}") from None
+        raise RefusedError(f"{paths.root.name}: already driven by {_owner(paths, clock)}") from None
     except OSError as error:
         raise StorageError(f"{paths.lease}: cannot be locked: {error.strerror}") from error
     try:
-        replace_json(paths.owner, {"pid": os.getpid(), "since": clock.utc()})
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": clock.utc()}
+        replace_json(paths.owner, owner)
         yield
     finally:
         paths.owner.unlink(missing_ok=True)
@@ -56,9 +59,15 @@ def held(paths: RunPaths) -> bool:
     return False
 
 
-def _owner(paths: RunPaths) -> str:
+def _owner(paths: RunPaths, clock: Clock) -> str:
+    """Return who drives a run and for how long; the file is never sealed, so it may name a host."""
     try:
         owner = read_json(paths.owner)
-    except HarnessError:
+        since = str(owner["since"])
+        spent = datetime.fromisoformat(clock.utc()) - datetime.fromisoformat(since)
+    except (HarnessError, KeyError, ValueError):
         return "another process"
-    return f"process {owner.get('pid')} since {owner.get('since')}"
+    host = owner.get("host")
+    where = f" on {host}" if host not in (None, socket.gethostname()) else ""
+    age = timedelta(seconds=max(0, round(spent.total_seconds())))
+    return f"process {owner.get('pid')}{where} since {since} ({age} ago)"

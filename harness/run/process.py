@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import psutil
 
+from harness.run import cgroup, family, ports
 from harness.run.privacy import scrub
 from harness.store.canonical import Json, parse
 from harness.store.files import storage_errors
@@ -52,8 +53,13 @@ class WorkerProcess:
         with storage_errors(log):
             log.parent.mkdir(parents=True, exist_ok=True)
             handle = log.open("ab")
+        marks = family.marks(log.parent)
+        self._mark = marks[family.WORKER]
         with handle:
-            self._child = _start(self.command, handle, environment, folder)
+            self._child = _start(self.command, handle, {**environment, **marks}, folder)
+        self._group = cgroup.enter(marks[family.RUN], self._mark, self._child.pid)
+        self.ports: set[int] = set()
+        """Ports that its family listened on when it was ended."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._in, self._out = self._child.stdin.fileno(), self._child.stdout.fileno()
@@ -144,30 +150,50 @@ class WorkerProcess:
             return next((scrub(line.strip())[:300] for line in lines[::-1] if line.strip()), "")
         return ""
 
-    def close(self, grace_s: float = 2.0) -> None:
-        """Ask the worker to end, then make sure of it."""
+    def close(self, grace_s: float = 2.0) -> int:
+        """Ask the worker to end, then make sure of it; returns as `kill` does."""
         if not self._ended:
             with contextlib.suppress(WorkerDiedError, WorkerReplyError):
                 self.request({"op": "close"}, grace_s)
-        self.kill(grace_s)
+        return self.kill(grace_s)
 
-    def kill(self, grace_s: float = 0.0) -> None:
-        """End the worker's group and its descendants: SIGTERM, `grace_s`, then SIGKILL."""
+    def kill(self, grace_s: float = 0.0) -> int:
+        """End the worker and everything that it started: SIGTERM, `grace_s`, then SIGKILL.
+
+        Returns how many ghosts had to be ended: processes that had left the worker's group.
+        """
         if self._ended:
-            return
-        family = _descendants(self.pid)
+            return 0
+        known = [*self._family(), *_descendants(self.pid)]
+        self.ports |= ports.listening(known)
         if grace_s > 0:
             self._signal(signal.SIGTERM)
             self._await_exit(grace_s)
         self._signal(signal.SIGKILL)
         self._child.wait()
-        for process in family:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        ghosts = {*self._family(), *filter(family.alive, known)}
+        family.end([*ghosts])
+        cgroup.end(self._group)
         for stream in (self._child.stdin, self._child.stdout):
             with contextlib.suppress(OSError):
                 stream.close()  # type: ignore[union-attr]
         self._ended = True
+        return len(ghosts)
+
+    def memory_bytes(self) -> int | None:
+        """Return the resident memory of the worker and its descendants; None once it has ended."""
+        try:
+            own = psutil.Process(self.pid)
+            return sum(p.memory_info().rss for p in [own, *own.children(recursive=True)])
+        except psutil.Error:
+            return None
+
+    def _family(self) -> list[psutil.Process]:
+        found = {process.pid: process for process in family.marked(family.WORKER, self._mark)}
+        for pid in cgroup.members(self._group):
+            with contextlib.suppress(psutil.Error):
+                found.setdefault(pid, psutil.Process(pid))
+        return [process for process in found.values() if family.alive(process)]
 
     def _await_exit(self, grace_s: float) -> None:
         """Wait without reaping: while the zombie stands, nobody else can get its group's number."""

@@ -12,17 +12,29 @@ TOLERANCE = 1e-5
 """Of a probe's log-probs; a patch that shows there differs by more than ten times this."""
 
 
-def prove_launch(arm: ArmSpec, live: Live, pristine: Sequence[float] | None) -> None:
-    """Check a worker before its first visit against the pristine probe's log-probs.
+def prove_launch(
+    arm: ArmSpec, live: Live, pristine: Sequence[float] | None, own: Sequence[float] | None
+) -> None:
+    """Check a worker before its first visit.
+
+    `pristine` and `own` are the log-probs that the first worker of pristine and of this arm showed.
 
     Raises:
-        RefusedError: a pristine arm claims a patch, or a patched arm shows none.
+        RefusedError: a pristine arm claims a patch, a patched arm shows none, or an arm's probe is
+        not what its first worker showed.
     """
     name, moved = live.seat.arm, any(_counters(live.probe).values())
+    shown = live.probe.get("fingerprint")
+    if not _is_fingerprint(shown):
+        raise RefusedError(f"arms.{name}: probe: fingerprint is not a list of numbers")
+    if differs(shown, own):
+        raise RefusedError(
+            f"arms.{name}: its probe gives other log-probs than its first worker's in this run; "
+            "make the engine deterministic, or look for what changed underneath it"
+        )
     if arm.role == "pristine" and (live.claims or moved):
         raise RefusedError(f"arms.{name}: is pristine but shows a patch; run unpatched code")
-    shown = live.claims or moved or differs(live.probe.get("fingerprint"), pristine)
-    if arm.role == "patched" and not shown:
+    if arm.role == "patched" and not (live.claims or moved or differs(shown, pristine)):
         raise RefusedError(
             f"arms.{name}: is patched but shows no patch: its probe equals pristine's and its "
             "worker claims none; activate the patch or let it count its calls"
@@ -48,6 +60,14 @@ def differs(found: object, pristine: Sequence[float] | None) -> bool:
     if len(found) != len(pristine):
         return True
     return any(abs(a - b) > 10 * TOLERANCE for a, b in zip(found, pristine, strict=True))
+
+
+def _is_fingerprint(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, list) and all(
+        isinstance(one, int | float) and not isinstance(one, bool) for one in value
+    )
 
 
 def _counters(probe: Mapping[str, object]) -> Mapping[str, object]:

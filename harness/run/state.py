@@ -44,6 +44,8 @@ class RunState:
     starts: Counter[str] = field(default_factory=Counter)
     """Processes started, by worker."""
     deaths: int = 0
+    fingerprints: dict[str, list[float]] = field(default_factory=dict)
+    """Arm → the log-probs that its first worker showed; every later one must show the same."""
 
     def block(self, number: int) -> BlockState:
         """Return the state of a block, created on first use."""
@@ -112,6 +114,9 @@ def _launch(state: RunState, record: Json) -> None:
     worker = record["worker"]
     state.starts[worker] = max(state.starts[worker], record["start"])
     state.deaths += record["event"] == "died"
+    shown = (record.get("probe") or {}).get("fingerprint")
+    if isinstance(shown, list):
+        state.fingerprints.setdefault(record["arm"], shown)
 
 
 def _visit(state: RunState, record: Json) -> None:

@@ -12,6 +12,7 @@ from harness.run.journal import Journal
 from harness.run.lease import lease
 from harness.run.privacy import scrubbed
 from harness.run.session import Session
+from harness.run.settle import sweep
 from harness.run.state import RunState
 from harness.store.errors import (
     ChangedError,
@@ -41,8 +42,9 @@ def execute(context: RunContext) -> RunOutcome:
         if journal.state.void is not None:
             raise VoidError(f"{context.paths.root.name}: {journal.state.void}")
         if not journal.state.finished:
+            swept = sweep(context.paths.logs)
             session = Session(context, journal, Crew(context, journal))
-            _drive(session, interrupts)
+            _drive(session, interrupts, swept)
         return outcome(context, journal.state)
 
 
@@ -67,9 +69,9 @@ def _check(context: RunContext) -> None:
         )
 
 
-def _drive(session: Session, interrupts: Interrupts) -> None:
+def _drive(session: Session, interrupts: Interrupts, swept: int) -> None:
     try:
-        _start(session)
+        _start(session, swept)
         aa_phase(session)
         run_blocks(session)
         session.crew.close()
@@ -96,13 +98,12 @@ def _close(session: Session) -> None:
         session.crew.abandon()
 
 
-def _start(session: Session) -> None:
+def _start(session: Session, swept: int) -> None:
     journal = session.journal
-    resumed = journal.state.started
-    torn = {"torn_bytes": journal.torn_bytes} if journal.torn_bytes else {}
-    journal.note(
-        "run", event="resumed" if resumed else "started", role=session.context.role, **torn
-    )
+    event = "resumed" if journal.state.started else "started"
+    found = {"torn_bytes": journal.torn_bytes, "leftovers": swept}
+    more = {name: value for name, value in found.items() if value}
+    journal.note("run", event=event, role=session.context.role, **more)
     checks = scrubbed(session.context.selftest())
     if checks:
         journal.note("selftest", checks=checks)

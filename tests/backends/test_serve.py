@@ -188,3 +188,21 @@ def test_a_foreign_program_dies_with_the_harness() -> None:
         for _ in range(200):
             os.kill(int(done.stdout), 0)
             time.sleep(0.01)
+
+
+def test_an_engine_with_a_self_test_says_so_and_answers_it() -> None:
+    engine = FakeBackend()
+    assert ask(engine, hello())["selftest"] is True
+    reply = ask(engine, {"op": "selftest", "prompts": ["1 + 2"]})
+    assert [check["ok"] for check in reply["checks"]] == [True]
+    failing = ask(fake(selftest_fails=True), {"op": "selftest", "prompts": ["1 + 2"]})
+    assert [check["ok"] for check in failing["checks"]] == [False]
+
+
+def test_an_engine_without_a_self_test_refuses_the_request() -> None:
+    class Plain:
+        def hello(self, request: Any) -> Any:
+            return {"backend": "plain", "versions": {}, "device": "cpu"}
+
+    assert ask(Plain(), hello())["selftest"] is False
+    assert "op 'selftest' is not known" in ask(Plain(), {"op": "selftest", "prompts": []})["error"]

@@ -13,6 +13,7 @@ import pytest
 from harness.run.folder import unfinished
 from harness.run.status import status
 from harness.run.supervisor import execute
+from harness.store.canonical import Json
 from harness.store.paths import Project, RunPaths
 from tests.run.bench import context_of, journal, kinds, plan_of, two_arms
 from tests.run.drill import (
@@ -30,18 +31,19 @@ from tests.run.drill import (
 SLEEPY = {"real_sleep": True, "prefill_ms": 1.0, "ms_per_token": 0.5}
 ARMS = two_arms(pristine=SLEEPY, **SLEEPY)
 LONG = {"blocks": 24, "spare_blocks": 4}
+SHORT = {"blocks": 12, "spare_blocks": 4}
 
 
-def kill_runners(folder: Path, kills: int, seed: int) -> None:
-    moments, plan = random.Random(seed), plan_of(ARMS, LONG)
-    settings = {"arms": ARMS, "schedule": LONG}
+def kill_runners(folder: Path, kills: int, seed: int, schedule: Json = SHORT) -> None:
+    moments, plan = random.Random(seed), plan_of(ARMS, schedule)
+    settings = {"arms": ARMS, "schedule": schedule}
     frames, done = Frames(), 0
     paths: RunPaths | None = None
     while done < kills:
         driver = start(folder, settings)
         assert driver.stdout is not None
         driver.stdout.readline()
-        time.sleep(moments.uniform(0.0, 1.2))
+        time.sleep(moments.uniform(0.0, 0.05 * schedule["blocks"]))
         family = workers(driver)
         driver.kill()
         killed = driver.wait() == -signal.SIGKILL
@@ -66,16 +68,16 @@ def kill_runners(folder: Path, kills: int, seed: int) -> None:
     check_finished(paths, plan)
 
 
-def kill_workers(folder: Path, kills: int, seed: int) -> None:
-    moments, plan = random.Random(seed), plan_of(ARMS, LONG)
-    settings = {"arms": ARMS, "schedule": LONG}
+def kill_workers(folder: Path, kills: int, seed: int, schedule: Json = SHORT) -> None:
+    moments, plan = random.Random(seed), plan_of(ARMS, schedule)
+    settings = {"arms": ARMS, "schedule": schedule}
     done = 0
     while done < kills:
         driver = start(folder, settings)
         assert driver.stdout is not None
         driver.stdout.readline()
         while driver.poll() is None:
-            time.sleep(moments.uniform(0.0, 0.5))
+            time.sleep(moments.uniform(0.0, 0.02 * schedule["blocks"]))
             family = workers(driver)
             if family and done < kills:
                 moments.choice(family).kill()
@@ -91,27 +93,27 @@ def kill_workers(folder: Path, kills: int, seed: int) -> None:
 
 
 def test_killed_runners_resume_by_key(tmp_path: Path) -> None:
-    kill_runners(tmp_path, kills=4, seed=1)
+    kill_runners(tmp_path, kills=5, seed=1)
 
 
 def test_killed_workers_are_replaced(tmp_path: Path) -> None:
-    kill_workers(tmp_path, kills=4, seed=2)
+    kill_workers(tmp_path, kills=5, seed=2)
 
 
 @pytest.mark.slow
 def test_runners_killed_at_twenty_random_moments(tmp_path: Path) -> None:
-    kill_runners(tmp_path, kills=20, seed=3)
+    kill_runners(tmp_path, kills=20, seed=3, schedule=LONG)
 
 
 @pytest.mark.slow
 def test_workers_killed_at_twenty_random_moments(tmp_path: Path) -> None:
-    kill_workers(tmp_path, kills=20, seed=4)
+    kill_workers(tmp_path, kills=20, seed=4, schedule=LONG)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_can_be_resumed(tmp_path: Path, number: signal.Signals) -> None:
-    settings = {"arms": ARMS, "schedule": LONG}
-    plan = plan_of(ARMS, LONG)
+    settings = {"arms": ARMS, "schedule": SHORT}
+    plan = plan_of(ARMS, SHORT)
     driver = start(tmp_path, settings)
     wait_for_visits(tmp_path, plan, 6, driver)
     family = workers(driver)
