@@ -7,7 +7,12 @@ from pathlib import Path
 
 import harness
 
-PACKAGED_CONF = Path(harness.__file__).parent / "conf"
+_PACKAGE = Path(harness.__file__).parent
+PACKAGED_CONF = next(
+    (folder for folder in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if folder.is_dir()),
+    _PACKAGE / "conf",
+)
+"""The plans that ship: inside an installed package, beside it in a source tree."""
 
 
 @dataclass(frozen=True)
