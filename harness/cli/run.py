@@ -99,18 +99,15 @@ def _announce(campaign: Campaign) -> None:
 def _progress() -> Iterator[Callable[[Progress], None]]:
     """Show a progress bar on a terminal, and a line now and then elsewhere."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
 
     err = Console(stderr=True)
     if not err.is_terminal:
         yield _lines()
         return
-    columns = (
-        TextColumn("{task.description:<28}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} visits"),
-        TimeRemainingColumn(),
-    )
+    text = TextColumn("{task.description:<28}")
+    columns = (text, BarColumn(), MofNCompleteColumn(), TextColumn("visits"), TimeLeft())
     with Progress(*columns, console=err) as bar:
         task = bar.add_task("starting", total=None)
 
