@@ -22,7 +22,14 @@ from harness.analysis.bootstrap import (
 )
 from harness.analysis.calibration import Calibration, ForecastBin, brier
 from harness.analysis.clustered_mcnemar import clustered_mcnemar
-from harness.analysis.clusters import Clusters, ClusterSums, cluster_key, cluster_sums, clusters_of
+from harness.analysis.clusters import (
+    Clusters,
+    ClusterSums,
+    ExactSums,
+    cluster_key,
+    cluster_sums,
+    clusters_of,
+)
 from harness.analysis.coverage import CoverageCell, coverage_check
 from harness.analysis.cr2 import cluster_se, cr2_interval, cr2_test
 from harness.analysis.crossed import crossed_mean
@@ -44,6 +51,12 @@ from harness.analysis.equivalence import (
 )
 from harness.analysis.errors import AnalysisError, NotEstimable
 from harness.analysis.estimands import accuracy_diff, log_ratio, mean_diff, ratio_of_sums
+from harness.analysis.estimands_of_sums import (
+    accuracy_diff_of_counts,
+    log_ratio_of_means,
+    mean_diff_of_sums,
+    ratio_of_cluster_sums,
+)
 from harness.analysis.max_t import MaxT, max_t, max_t_intervals
 from harness.analysis.mcnemar import mcnemar, mcnemar_rows, min_discordant, sign_evalue
 from harness.analysis.methods import MethodPlan, beside, methods_for
@@ -109,7 +122,14 @@ from harness.analysis.resampling import bootstrap_counts, resampled_sums, resamp
 from harness.analysis.results import Estimate, Interval, TestResult
 from harness.analysis.settle import settled, until_settled
 from harness.analysis.sign_flip import sign_flip, smallest_sign_flip_p
-from harness.analysis.tail import over_threshold, tail_ratio, tail_share
+from harness.analysis.strata import stratified_interval
+from harness.analysis.tail import (
+    over_threshold,
+    tail_ratio,
+    tail_ratio_of_sums,
+    tail_share,
+    tail_share_of_sums,
+)
 from harness.analysis.verdicts import Region, Verdict, broken_preconditions, decide, reconcile
 
 __all__ = [
@@ -127,6 +147,7 @@ __all__ = [
     "CoverageCell",
     "Equivalence",
     "Estimate",
+    "ExactSums",
     "ForecastBin",
     "Interval",
     "MaxT",
@@ -146,6 +167,7 @@ __all__ = [
     "abba_baab",
     "acceleration",
     "accuracy_diff",
+    "accuracy_diff_of_counts",
     "agreement",
     "all_resamples",
     "arm_and_drift",
@@ -181,12 +203,14 @@ __all__ = [
     "jackknife",
     "jackknife_error",
     "log_ratio",
+    "log_ratio_of_means",
     "max_t",
     "max_t_intervals",
     "mcnemar",
     "mcnemar_power",
     "mcnemar_rows",
     "mean_diff",
+    "mean_diff_of_sums",
     "mean_power",
     "methods_for",
     "min_discordant",
@@ -211,6 +235,7 @@ __all__ = [
     "quantile_diff",
     "quantile_ratio",
     "question_sample_size",
+    "ratio_of_cluster_sums",
     "ratio_of_sums",
     "reconcile",
     "repeat_noise",
@@ -223,9 +248,12 @@ __all__ = [
     "sign_flip",
     "single_cluster_probability",
     "smallest_sign_flip_p",
+    "stratified_interval",
     "studentised_bootstrap",
     "tail_ratio",
+    "tail_ratio_of_sums",
     "tail_share",
+    "tail_share_of_sums",
     "tango_effective",
     "tango_interval",
     "tango_test",

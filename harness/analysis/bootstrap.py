@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.arrays import Floats, floats, same_length, whole
+from harness.analysis.arrays import LARGEST, Floats, floats, peaks, same_length, whole
 from harness.analysis.cr2 import Fit, fit
 from harness.analysis.errors import NotEstimable
 from harness.analysis.intervals_of_draws import end_errors, rank_ends
@@ -177,6 +177,8 @@ def refuse_studentised(data: RatioData, log: bool) -> NotEstimable | None:
     """Say why no bootstrap-t interval exists, if none does."""
     if data.fit.se == 0:
         return NotEstimable("the clusters show no variation")
+    if float(peaks(data.columns).max()) > LARGEST:
+        return NotEstimable("the squares of the sums overflow double precision")
     if log and (data.fit.theta <= 0 or np.any(data.numerator < 0)):
         return NotEstimable("a ratio of 0 or less has no logarithm")
     return None

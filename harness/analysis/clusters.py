@@ -27,6 +27,7 @@ from harness.analysis.labels import Label, Labels, coded
 
 _CHUNK = 1 << 18
 _PARTS = 3
+_SPARSE = 4
 
 
 @dataclass(frozen=True)
@@ -103,19 +104,58 @@ def _dimensions(value: npt.ArrayLike) -> int:
 
 
 def _sums(found: Clusters, table: npt.NDArray[Any], peak: Floats) -> Floats:
-    """Return sums of shape (G, m), chunk by chunk so that each chunk is read from memory once."""
-    rows, columns = table.shape
-    clusters = len(found)
-    each = anchors(peak, int(found.sizes.max()), _PARTS)
-    totals = np.zeros((_PARTS, columns, clusters))
-    step = max(_CHUNK // columns, 2 * clusters, 1024)
-    buffer = np.empty((columns, min(step, rows)))
-    for start in range(0, rows, step):
-        codes = found.codes[start : start + step]
-        chunk = buffer[:, : len(codes)]
-        np.copyto(chunk, table[start : start + step].T)
-        for column in range(columns):
-            for part, piece in enumerate(cut(chunk[column], each[:, column])):
-                counted = np.bincount(codes, weights=piece, minlength=clusters)
-                totals[part, column] += counted
-    return np.ascontiguousarray(add(list(totals)).T)
+    """Return sums of shape (G, m)."""
+    totals = ExactSums(len(found), peak, int(found.sizes.max()))
+    totals.add(found.codes, table)
+    return totals.sums
+
+
+class ExactSums:
+    """Sums per cluster that grow chunk by chunk, with the same bits for any cut into chunks.
+
+    `peak` bounds |value| per column, shape (m,), and `largest` the rows that one cluster may get;
+    both must be known beforehand, because they fix the grid on which everything adds exactly.
+    """
+
+    def __init__(self, clusters: int, peak: Floats, largest: int) -> None:
+        self._clusters = clusters
+        self._anchors = anchors(peak, max(largest, 1), _PARTS)
+        self._totals = np.zeros((_PARTS, len(peak), clusters))
+
+    def add(self, codes: Integers, table: npt.NDArray[Any]) -> None:
+        """Add rows, shape (rows, m), to the clusters `codes`; each row is read from memory once."""
+        rows, columns = table.shape
+        step = max(_CHUNK // columns, 2 * self._clusters, 1024)
+        buffer = np.empty((columns, min(step, rows)))
+        places, packed = packed_codes(codes, self._clusters)
+        for start in range(0, rows, step):
+            part = packed[start : start + step]
+            chunk = buffer[:, : len(part)]
+            np.copyto(chunk, table[start : start + step].T)
+            self._add(part, chunk, places)
+
+    def _add(self, codes: Integers, chunk: Floats, places: Integers | None) -> None:
+        size = self._clusters if places is None else len(places)
+        for column, values in enumerate(chunk):
+            for part, piece in enumerate(cut(values, self._anchors[:, column])):
+                counted = np.bincount(codes, weights=piece, minlength=size)
+                if places is None:
+                    self._totals[part, column] += counted
+                else:
+                    self._totals[part, column, places] += counted
+
+    @property
+    def sums(self) -> Floats:
+        """What has been added so far, shape (G, m)."""
+        return np.ascontiguousarray(add(list(self._totals)).T)
+
+
+def packed_codes(codes: Integers, clusters: int) -> tuple[Integers | None, Integers]:
+    """Return the clusters that occur and codes among them, where few rows meet many clusters.
+
+    None stands for all clusters, with the codes as they are.
+    """
+    if clusters <= _SPARSE * len(codes):
+        return None, codes
+    places, packed = np.unique(codes, return_inverse=True)
+    return places, packed.astype(np.int64, copy=False)

@@ -8,8 +8,6 @@ it can claim a speed-up in both directions at once.
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,17 +22,18 @@ from harness.analysis.arrays import (
     same_length,
 )
 from harness.analysis.clusters import Clusters, cluster_sums, clusters_of
-from harness.analysis.cr2 import Fit, fit, interval_of
 from harness.analysis.errors import AnalysisError, NotEstimable
+from harness.analysis.estimands_of_sums import (
+    accuracy_diff_of_counts,
+    log_ratio_of_means,
+    mean_diff_of_sums,
+    ratio_of_cluster_sums,
+)
 from harness.analysis.labels import Labels
-from harness.analysis.precision import Level, level
-from harness.analysis.proportions import tango_effective
-from harness.analysis.results import Estimate, Interval
+from harness.analysis.precision import Level
+from harness.analysis.results import Estimate
 
 Weights = Literal["cluster", "row"]
-FEW_CLUSTERS = 6
-FEW_DISCORDANT = 10
-_LARGEST_LOG = 709.0
 
 
 def mean_diff(
@@ -54,11 +53,9 @@ def mean_diff(
     found, left, right = _pairs(cluster, a, b)
     table = cluster_sums(found, _difference(left, right))
     sizes = found.sizes.astype(np.float64)
-    top, bottom = (
-        (table.means, np.ones_like(sizes)) if weights == "cluster" else (table.sums, sizes)
-    )
-    point = float(top.sum() / bottom.sum())
-    return _estimate("mean_diff", point, fit(top, bottom), found, confidence)
+    if weights == "cluster":
+        return mean_diff_of_sums(table.means, np.ones_like(sizes), len(left), confidence)
+    return mean_diff_of_sums(table.sums, sizes, len(left), confidence)
 
 
 def log_ratio(
@@ -75,10 +72,7 @@ def log_ratio(
         if np.any(values <= 0):
             raise AnalysisError(f"{name}: a value of 0 or less has no logarithm")
     logs = np.log(left.astype(np.float64)) - np.log(right.astype(np.float64))
-    means = cluster_sums(found, logs).means
-    result = fit(means, np.ones_like(means))
-    estimate = _estimate("log_ratio", float(means.mean()), result, found, confidence)
-    return _exponentiated(estimate)
+    return log_ratio_of_means(cluster_sums(found, logs).means, len(left), confidence)
 
 
 def ratio_of_sums(
@@ -94,11 +88,7 @@ def ratio_of_sums(
         if np.any(values < 0):
             raise AnalysisError(f"{name}: a ratio of sums needs values of at least 0")
     top, bottom = cluster_sums(found, left).sums, cluster_sums(found, right).sums
-    if not np.any(bottom > 0):
-        return NotEstimable("b sums to 0")
-    point = float(top.sum() / bottom.sum())
-    result = fit(top, bottom)
-    return _estimate("ratio_of_sums", point, result, found, confidence, log=True)
+    return ratio_of_cluster_sums(top, bottom, len(left), confidence)
 
 
 def accuracy_diff(
@@ -109,22 +99,11 @@ def accuracy_diff(
     The interval follows a rule frozen here: below ten discordant pairs Tango's score interval on
     the effective sample, else CR2. So 0 discordant of 100 gives ±3.7 points, never [0, 0].
     """
-    estimate = mean_diff(cluster, a, b, weights="row", confidence=confidence)
-    right_a, right_b = binary(a, "a"), binary(b, "b")
-    if np.count_nonzero(right_a != right_b) >= FEW_DISCORDANT:
-        return replace(estimate, estimand="accuracy_diff")
-    found = clusters_of(cluster)
+    found, right_a, right_b = clusters_of(cluster), binary(a, "a"), binary(b, "b")
+    same_length(cluster=found.codes, a=right_a, b=right_b)
     lost = cluster_sums(found, (right_a & ~right_b)).sums
     won = cluster_sums(found, (right_b & ~right_a)).sums
-    interval = tango_effective(lost, won, found.sizes, confidence)
-    note = f"fewer than {FEW_DISCORDANT} discordant pairs: score interval on the effective sample"
-    return replace(
-        estimate,
-        estimand="accuracy_diff",
-        interval=interval,
-        degenerate=False,
-        notes=(*(one for one in estimate.notes if not one.startswith("degenerate")), note),
-    )
+    return accuracy_diff_of_counts(lost, won, found.sizes, confidence)
 
 
 def _pairs(
@@ -141,52 +120,3 @@ def _difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if whole and max(float(peaks(a)[0]), float(peaks(b)[0])) < EXACT_INTEGERS:
         return b.astype(np.int64) - a.astype(np.int64)
     return b.astype(np.float64) - a.astype(np.float64)
-
-
-def _estimate(
-    name: str,
-    point: float,
-    result: Fit | NotEstimable,
-    found: Clusters,
-    confidence: Level,
-    *,
-    log: bool = False,
-) -> Estimate:
-    level(confidence)
-    interval = result if isinstance(result, NotEstimable) else interval_of(result, confidence, log)
-    degenerate = isinstance(interval, Interval) and interval.degenerate
-    share = None if isinstance(result, NotEstimable) else result.top_share
-    return Estimate(
-        name,
-        point,
-        interval,
-        int(found.sizes.sum()),
-        len(found),
-        1.0 if log else 0.0,
-        degenerate,
-        share,
-        _notes(len(found), degenerate, share),
-    )
-
-
-def _notes(clusters: int, degenerate: bool, share: float | None) -> tuple[str, ...]:
-    notes = []
-    if clusters < FEW_CLUSTERS:
-        notes.append(f"few clusters ({clusters}): no exact test reaches 5 % below {FEW_CLUSTERS}")
-    if degenerate:
-        notes.append("degenerate: the clusters show no variation")
-    if share is not None and clusters > FEW_CLUSTERS and share > 0.5:
-        notes.append(f"one cluster contributes {share:.0%} of the variance")
-    return tuple(notes)
-
-
-def _exponentiated(estimate: Estimate) -> Estimate:
-    interval = estimate.interval
-    if isinstance(interval, Interval):
-        interval = interval.exponentiated()
-    return replace(
-        estimate,
-        estimate=math.exp(min(estimate.estimate, _LARGEST_LOG)),
-        interval=interval,
-        no_effect=1.0,
-    )

@@ -23,7 +23,8 @@ BLOCK = 256
 DEFAULT_RESAMPLES = 9_999
 MAX_CLUSTERS = 1 << 24
 MAX_RESAMPLES = 10_000_000
-_PIECE = 10_000
+_PIECE = 30_000
+_HALF = np.uint64(32)
 
 
 def resampling_key(preregistration_digest: str | bytes, analysis_id: str) -> bytes:
@@ -52,27 +53,28 @@ def checked_key(key: bytes) -> bytes:
     return key
 
 
-def indices_of(key: bytes, block: int, clusters: int) -> Iterator[tuple[int, Integers]]:
-    """Yield (first replicate, clusters drawn) of one block in pieces of shape (rows, G).
-
-    Pieces are small enough to stay in the processor's cache; the stream is that of the whole block.
-    """
-    stream = _stream(key, block)
-    rows = _piece_rows(clusters)
-    words = rows * clusters // 2
-    for first in range(0, BLOCK, rows):
-        halves = stream.random_raw(words).astype("<u8", copy=False).view("<u4")
-        drawn = np.multiply(halves, np.uint64(clusters), dtype=np.uint64)
-        drawn >>= np.uint64(32)
-        yield first, drawn.view(np.int64).reshape(rows, clusters)
-
-
 def _piece_rows(clusters: int) -> int:
-    """Return a power of two between 2 and 256 that keeps a piece near 10,000 entries."""
+    """Return a power of two between 2 and 256 that keeps a piece near 30,000 entries."""
     rows = BLOCK
     while rows > 2 and rows * clusters > _PIECE:
         rows //= 2
     return rows
+
+
+def indices_of(key: bytes, block: int, clusters: int) -> Iterator[tuple[int, Integers]]:
+    """Yield (first replicate, clusters drawn) of one block in pieces of shape (rows, G).
+
+    Pieces are small enough to stay in the processor's cache; the stream is that of the whole block.
+    The array is overwritten by the next piece.
+    """
+    stream, rows = _stream(key, block), _piece_rows(clusters)
+    drawn, scale = np.empty(rows * clusters, dtype=np.uint64), np.uint64(clusters)
+    for first in range(0, BLOCK, rows):
+        words = stream.random_raw(rows * clusters // 2)
+        np.copyto(drawn, words.astype("<u8", copy=False).view("<u4"))
+        np.multiply(drawn, scale, out=drawn)
+        np.right_shift(drawn, _HALF, out=drawn)
+        yield first, drawn.view(np.int64).reshape(rows, clusters)
 
 
 def block_counts(key: bytes, block: int, clusters: int, out: Floats | None = None) -> Floats:
@@ -82,10 +84,11 @@ def block_counts(key: bytes, block: int, clusters: int, out: Floats | None = Non
     """
     found = np.empty((BLOCK, clusters)) if out is None else out
     rows = _piece_rows(clusters)
-    offsets = np.arange(rows, dtype=np.int64)[:, None] * clusters
+    offsets = np.repeat(np.arange(rows, dtype=np.int64) * clusters, clusters)
     for first, drawn in indices_of(key, block, clusters):
-        drawn += offsets
-        counted = np.bincount(drawn.ravel(), minlength=rows * clusters)
+        flat = drawn.reshape(-1)
+        np.add(flat, offsets, out=flat)
+        counted = np.bincount(flat, minlength=rows * clusters)
         found[first : first + rows] = counted.reshape(rows, clusters)
     return found
 

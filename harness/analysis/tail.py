@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.arrays import Booleans, binary, floats, real, same_length
+from harness.analysis.arrays import Booleans, binary, counts, floats, real, same_length
 from harness.analysis.clusters import Clusters, cluster_sums, clusters_of
 from harness.analysis.cr2 import cr2_interval
 from harness.analysis.errors import NotEstimable
-from harness.analysis.estimands import ratio_of_sums
+from harness.analysis.estimands_of_sums import ratio_of_cluster_sums
 from harness.analysis.labels import Labels
 from harness.analysis.precision import Level
 from harness.analysis.results import Estimate, Interval
@@ -38,16 +38,23 @@ def tail_share(
     """
     found, inside = clusters_of(text), binary(over, "over")
     same_length(text=found.codes, over=inside)
-    hits = cluster_sums(found, inside).sums
-    sizes = found.sizes.astype(np.float64)
-    with_tail = int(np.count_nonzero(hits))
+    return tail_share_of_sums(cluster_sums(found, inside).sums, found.sizes, confidence)
+
+
+def tail_share_of_sums(
+    hits: npt.ArrayLike, sizes: npt.ArrayLike, confidence: Level = "0.95"
+) -> Estimate:
+    """Return `tail_share` from tail positions and positions per text, shape (texts,)."""
+    inside, each = counts(hits, "hits"), counts(sizes, "sizes")
+    same_length(hits=inside, sizes=each)
+    with_tail, rows = int(np.count_nonzero(inside)), int(each.sum())
     interval: Interval | NotEstimable = _too_few(with_tail) or cr2_interval(
-        hits, sizes, confidence=confidence, log=True
+        inside, each, confidence=confidence, log=True
     )
     flat = isinstance(interval, Interval) and interval.degenerate
-    share = float(hits.sum() / sizes.sum())
-    notes = (f"{with_tail} of {len(found)} texts have a tail",)
-    return Estimate("tail_share", share, interval, len(inside), len(found), None, flat, None, notes)
+    share = float(inside.sum() / each.sum())
+    notes = (f"{with_tail} of {len(each)} texts have a tail",)
+    return Estimate("tail_share", share, interval, rows, len(each), None, flat, None, notes)
 
 
 def tail_ratio(
@@ -64,13 +71,20 @@ def tail_ratio(
     found = clusters_of(text)
     first, second = binary(over_a, "over_a"), binary(over_b, "over_b")
     same_length(text=found.codes, over_a=first, over_b=second)
-    fewest = min(
-        int(np.count_nonzero(cluster_sums(found, inside).sums)) for inside in (first, second)
-    )
-    estimate = ratio_of_sums(found, first, second, confidence=confidence)
+    hits = [cluster_sums(found, inside).sums for inside in (first, second)]
+    return tail_ratio_of_sums(hits[0], hits[1], len(first), confidence)
+
+
+def tail_ratio_of_sums(
+    hits_a: npt.ArrayLike, hits_b: npt.ArrayLike, rows: int, confidence: Level = "0.95"
+) -> Estimate | NotEstimable:
+    """Return `tail_ratio` from tail positions per text in both arms, shape (texts,)."""
+    first, second = counts(hits_a, "hits_a"), counts(hits_b, "hits_b")
+    fewest = min(int(np.count_nonzero(first)), int(np.count_nonzero(second)))
+    estimate = ratio_of_cluster_sums(first, second, rows, confidence)
     if isinstance(estimate, NotEstimable):
         return _too_few(fewest) or estimate
-    note = f"at least {fewest} of {len(found)} texts have a tail in each arm"
+    note = f"at least {fewest} of {len(first)} texts have a tail in each arm"
     refusal = _too_few(fewest)
     return replace(
         estimate,

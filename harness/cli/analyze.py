@@ -1,4 +1,4 @@
-"""`harness analyze`: verdicts again, from the sealed records."""
+"""`harness analyze`: verdicts again, from the sealed records, or on any table with `--table`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import console, note, print_json
 from harness.cli.parsing import parser
-from harness.store.errors import ChangedError
+from harness.store.errors import ChangedError, Exit, UsageError
 
 if TYPE_CHECKING:
     from harness.plan.schema import Plan
@@ -17,17 +17,30 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str]) -> int:
     """Recompute a run's analysis; exit 3 if its verdicts are not the recorded ones."""
-    made = parser("analyze", "recompute a run's verdicts from its sealed records", json=True)
-    made.add_argument("run", metavar="RUN", help="a plan (its registered run), PLAN@N or a folder")
+    made = parser("analyze", "verdicts from a run's sealed records, or on any table", json=True)
+    made.add_argument(
+        "run", metavar="RUN", nargs="?", help="a plan (its registered run), PLAN@N or a folder"
+    )
+    made.add_argument("--table", metavar="FILE", help="paired records: .csv, .tsv or .parquet")
+    made.add_argument(
+        "--plan", metavar="FILE", help="what the table is called and predicted (YAML)"
+    )
     args = made.parse_args(argv)
+    if args.table or args.plan:
+        return _table(args.run, args.table, args.plan, as_json=args.json)
+    if args.run is None:
+        raise UsageError("analyze: name a RUN, or --table FILE and --plan FILE")
     from harness.cli.runs import find_run
-    from harness.cli.standing import opened
+    from harness.cli.standing import opened, verified
     from harness.report.tables import verdict_table
     from harness.store.files import replace_json
     from harness.store.paths import find_project
 
     project = find_project()
     paths = find_run(project, args.run)
+    code = verified(project, paths)
+    if code in (Exit.CHANGED, Exit.INCOMPLETE):
+        return code
     analysis = again(paths, project)
     opened(project, analysis["study"], paths)
     recorded = _recorded(paths)
@@ -43,6 +56,16 @@ def main(argv: Sequence[str]) -> int:
     console().print(verdict_table(analysis))
     note(f"written to {project.relative(paths.analysis)}")
     return 0
+
+
+def _table(run: str | None, table: str | None, plan: str | None, *, as_json: bool) -> int:
+    from pathlib import Path
+
+    from harness.cli.tables import analyze_table
+
+    if run is not None or not table or not plan:
+        raise UsageError("analyze: a table needs both --table FILE and --plan FILE, and no RUN")
+    return analyze_table(Path(table), Path(plan), as_json=as_json)
 
 
 def again(

@@ -8,11 +8,13 @@ from harness.store.canonical import Json
 
 
 def _seconds(field: str) -> Callable[[Json], float]:
-    return lambda visit: int(visit["timing"][field]) / 1e9
+    """A time below the clock's resolution counts as a nanosecond, so that it has a logarithm."""
+    return lambda visit: max(1, int(visit["timing"][field])) / 1e9
 
 
 def _per_token(field: str) -> Callable[[Json], float]:
-    return lambda visit: int(visit["timing"][field]) / 1e9 / max(1, visit["tokens"])
+    seconds = _seconds(field)
+    return lambda visit: seconds(visit) / max(1, visit["tokens"])
 
 
 PHASES = ("prefill", "decode", "total")

@@ -49,13 +49,28 @@ def _verdict(
     reasons += _broken(plan, prediction, data, measured, timing)
     verdict = _decide(prediction, measured, reasons)
     without = None
-    if data.blocks.void:
-        other = measure(prediction.estimand, data, blocks | data.blocks.void, confidence)
+    aside = data.blocks.void | (_seen(data, prediction) if timing else frozenset())
+    if aside:
+        other = measure(prediction.estimand, data, blocks | aside, confidence)
         without = _decide(prediction, other, reasons)
         verdict = reconcile(verdict, without)
     return _json(plan, prediction, measured, verdict, confidence, blocks, data) | {
         "without_voids": None if without is None else without.word
     }
+
+
+def _seen(data: Scored, prediction: Prediction) -> frozenset[int]:
+    """Return the interrupted blocks whose times in both arms somebody could have seen.
+
+    Whoever kills the blocks that he is losing must not gain by it: the verdict has to stand with
+    what these blocks had shown, too.
+    """
+    arms = prediction.estimand.arms
+    return frozenset(
+        block
+        for block in data.blocks.interrupted
+        if all(data.visits_of(arm, [block]) for arm in arms)
+    )
 
 
 def _decide(prediction: Prediction, measured: Measured, reasons: Collection[str]) -> Verdict:

@@ -296,3 +296,9 @@ def test_importing_leaves_numpy_warnings_and_state_alone() -> None:
         "assert numpy.geterr() == a and random.getstate() == s"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_huge_sums_have_no_studentised_bootstrap_instead_of_an_error() -> None:
+    found = st.studentised_bootstrap([1e139, 2e138, 5e138], [1.0, 1.0, 1.0], key=bytes(16))
+    assert isinstance(found, st.NotEstimable)
+    assert "overflow" in found.reason
