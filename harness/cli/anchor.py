@@ -105,16 +105,17 @@ def _anchors(project: Project, study: str, asked: Wanted) -> Anchors:
         if of == study:
             result.found.append(check_saved(chain, seen, head, Path(name).name))
     if asked.programs:
-        signed = signature_anchors(project.anchors(study), chain, seen, asked.signers, _announce)
-        git = git_anchors(project.root, chain, _announce)
+        announce = _Announcer()
+        signed = signature_anchors(project.anchors(study), chain, seen, asked.signers, announce)
+        git = git_anchors(project.root, chain, announce)
         for one in (signed, git):
             result.found += one.found
             result.notes += one.notes
-        _check_commits(project, study)
+        _check_commits(project, study, announce)
     return result
 
 
-def _check_commits(project: Project, study: str) -> None:
+def _check_commits(project: Project, study: str, announce: _Announcer) -> None:
     """The commit that a clean lock names must hold the plan's own files, where it is here."""
     from harness.ledger.chain import Chain
     from harness.ledger.git_anchors import holds
@@ -130,7 +131,7 @@ def _check_commits(project: Project, study: str) -> None:
         for name in lock.files.conf:
             path = locate(project, name)
             if name.startswith("conf/") and path.is_relative_to(project.root):
-                said = holds(project.root, lock.git.commit, name, read(path), _announce)
+                said = holds(project.root, lock.git.commit, name, read(path), announce)
                 if said is False:
                     raise ChangedError(
                         f"{project.relative(project.lock(body.plan))}: git.commit: "
@@ -145,15 +146,17 @@ def _amended(project: Project, study: str) -> set[str]:
     return {body.plan for _, body in history(Chain(project.ledger(study))).of(PlanAmended)}
 
 
-_told: set[str] = set()
+class _Announcer:
+    """Prints each kind of program once, before it starts."""
 
+    def __init__(self) -> None:
+        self._told: set[str] = set()
 
-def _announce(program: str) -> None:
-    """Print each kind of program once."""
-    kind = program.split()[0]
-    if kind not in _told:
-        _told.add(kind)
-        note(f"  starts {program} …")
+    def __call__(self, program: str) -> None:
+        kind = program.split()[0]
+        if kind not in self._told:
+            self._told.add(kind)
+            note(f"  starts {program} …")
 
 
 def main(project: Project, study: str, args: argparse.Namespace) -> int:
@@ -172,7 +175,7 @@ def main(project: Project, study: str, args: argparse.Namespace) -> int:
         save_head(Path(args.save), study, head)
         out.print(f"saved: {args.save}; keep it where nobody rewrites it", markup=False)
     if args.sign:
-        signature = sign_head(project.anchors(study), study, head, Path(args.sign), _announce)
+        signature = sign_head(project.anchors(study), study, head, Path(args.sign), _Announcer())
         out.print(f"signed: {project.relative(signature)}", markup=False)
     if args.save or args.sign:
         return 0

@@ -13,7 +13,7 @@ from harness.store.errors import Exit, IncompleteError, UsageError, worst
 
 if TYPE_CHECKING:
     from harness.prereg.archive import Subject
-    from harness.store.paths import Project
+    from harness.store.paths import Project, RunPaths
 
 
 def main(argv: Sequence[str]) -> int:
@@ -26,11 +26,10 @@ def main(argv: Sequence[str]) -> int:
     return _verify(Path(args.subject)) if args.action == "verify" else _pack(args)
 
 
-def _again(project: Project, root: Path) -> dict[str, Any]:
+def _again(project: Project, run: RunPaths) -> dict[str, Any]:
     from harness.cli.analyze import again
-    from harness.store.paths import RunPaths
 
-    return again(RunPaths(root), project)
+    return again(run, project)
 
 
 def _pack(args: Any) -> int:

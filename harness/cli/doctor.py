@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import harness
-from harness.cli.output import console, print_json
+from harness.cli.output import console, note, print_json
 from harness.cli.parsing import parser
 from harness.store.errors import Exit
 
@@ -21,7 +21,13 @@ Check = tuple[str, str, str]
 
 def main(argv: Sequence[str]) -> int:
     """Print one line per check; exit 8 if something required is broken."""
-    args = parser("doctor", "is this environment ready", json=True).parse_args(argv)
+    made = parser("doctor", "is this environment ready", json=True)
+    made.add_argument(
+        "--leftovers", action="store_true", help="list what killed runs left; exit 8 if anything"
+    )
+    args = made.parse_args(argv)
+    if args.leftovers:
+        return _leftovers(as_json=args.json)
     checks = [check() for check in CHECKS]
     if args.json:
         print_json([dict(zip(("name", "state", "detail"), check, strict=True)) for check in checks])
@@ -31,6 +37,27 @@ def main(argv: Sequence[str]) -> int:
             console().print(f"{marks[state]:<18} {name}: {detail}")
     broken = any(state == "broken" for _, state, _ in checks)
     return Exit.NOT_READY if broken else Exit.DONE
+
+
+def _leftovers(*, as_json: bool) -> int:
+    """List processes that a run started and whose runner is gone; nothing is ended here."""
+    from harness.run.family import orphans
+    from harness.run.ports import listening
+
+    found = [
+        {"pid": process.pid, "name": process.name(), "ports": sorted(listening([process]))}
+        for process in orphans()
+    ]
+    if as_json:
+        print_json(found)
+    elif not found:
+        console().print("no process of a run is left")
+    else:
+        for one in found:
+            ports = "".join(f", listens on {port}" for port in one["ports"])  # type: ignore[attr-defined]
+            console().print(f"process {one['pid']} ({one['name']}){ports}")
+        note("resuming their runs ends them; or end them yourself")
+    return Exit.NOT_READY if found else Exit.DONE
 
 
 def _python() -> Check:

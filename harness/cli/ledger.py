@@ -90,11 +90,17 @@ def _show(project: Project, study: str, args: argparse.Namespace) -> int:
     return 0
 
 
-def _report(project: Project, study: str, _: argparse.Namespace) -> int:
+def _report(project: Project, study: str, args: argparse.Namespace) -> int:
     from harness.report.ledger_report import write_ledger_report
 
     records, analyses = _load(project, study)
-    for path in write_ledger_report(study, records, analyses, project.reports / study):
+    asked = wanted(args)
+    found = standings(project, study, asked) if asked.any else {}
+    whole = bool(found) and all(one.anchored for one in found.values())
+    said = "; ".join(one.text.removeprefix("anchored by ") for one in found.values())
+    out = project.reports / study
+    files = write_ledger_report(study, records, analyses, out, anchored=said if whole else False)
+    for path in files:
         note(project.relative(path))
     return 0
 

@@ -29,12 +29,13 @@ def main(argv: Sequence[str]) -> int:
     from harness.cli.analyze import again
     from harness.cli.conclude import report
     from harness.cli.runs import find_run
-    from harness.cli.standing import opened, shown
+    from harness.cli.standing import opened, shown, verified
     from harness.store.paths import find_project
 
     project = find_project()
     paths = find_run(project, args.run)
-    code = _standing(project, paths, args)
+    heads = {name: head for name, (head, _) in saved_heads(wanted(args)).items()}
+    code = verified(project, paths, heads)
     if code in (Exit.CHANGED, Exit.INCOMPLETE):
         return code
     analysis = again(paths, project)
@@ -59,22 +60,6 @@ def main(argv: Sequence[str]) -> int:
     for text in said["threats"] if Exit.DEVIATED in codes else []:
         note(f"harness: {text}")
     return worst([one for one in codes if one != Exit.DONE])
-
-
-def _standing(project: Project, paths: RunPaths, args: argparse.Namespace) -> Exit:
-    """Verify the run first: nothing is reported of one that changed since."""
-    from harness.cli.verify import show
-    from harness.prereg.verify import verify_project
-
-    root = paths.root.resolve()
-    if not root.is_relative_to(project.root.resolve()):
-        return Exit.DONE
-    heads = {study: head for study, (head, _) in saved_heads(wanted(args)).items()}
-    findings = [one for one in verify_project(project, root, heads=heads) if not one.remark]
-    code = worst([one.code for one in findings])
-    if code in (Exit.CHANGED, Exit.INCOMPLETE):
-        show(findings)
-    return code
 
 
 def _anchor(project: Project, study: str, plan: str, args: argparse.Namespace) -> Standing | None:

@@ -55,6 +55,7 @@ def context(campaign: Campaign, show: Callable[[Progress], None]) -> RunContext:
     """Return everything that the runner needs."""
     from harness.cli.selftest import checks_of
     from harness.cli.wiring import aa_interval, score, scored_items
+    from harness.run.arm_environment import prover
     from harness.run.context import RunContext
     from harness.run.frozen import frozen_files
     from harness.run.launch import local_workers
@@ -73,6 +74,7 @@ def context(campaign: Campaign, show: Callable[[Progress], None]) -> RunContext:
         aa_interval=aa_interval,
         seed=campaign.nonce,
         role=campaign.role,
+        environment=prover(campaign.project, campaign.plan, locked=campaign.lock is not None),
         unchanged=frozen_files(campaign.project, campaign.lock),
         selftest=checks_of(campaign, workers, explore),
         progress=show,
@@ -80,19 +82,32 @@ def context(campaign: Campaign, show: Callable[[Progress], None]) -> RunContext:
 
 
 def _announce(campaign: Campaign) -> None:
-    from harness.backends.table import command
+    from harness.run.launch import command_lines
 
     what = "resuming" if campaign.resumed else "starting"
     note(f"{what} {campaign.role} run {campaign.paths.root.name} of {campaign.plan.plan}")
-    for remark in campaign.remarks[:3]:
-        note(f"  differs from the lock: {remark}")
-    if len(campaign.remarks) > 3:
-        note(f"  and {len(campaign.remarks) - 3} more differences, all in the run's manifest")
+    for sentence in differences(campaign.remarks):
+        note(f"  {sentence}")
     programs: dict[str, list[str]] = {}
-    for name, arm in campaign.plan.arms.items():
-        programs.setdefault(" ".join(command(arm.backend, arm.options)), []).append(name)
+    lines = command_lines(campaign.plan, campaign.project, locked=campaign.lock is not None)
+    for name, words in lines.items():
+        programs.setdefault(" ".join(words), []).append(name)
     for program, arms in programs.items():
         note(f"  starts {program}  for {', '.join(arms)}")
+
+
+def differences(remarks: Sequence[str]) -> list[str]:
+    """Return what differs from the lock without forbidding the run, a sentence per kind."""
+    code = [remark for remark in remarks if remark.startswith("harness/")]
+    versions = [remark for remark in remarks if remark.startswith("environment: ")]
+    other = [remark for remark in remarks if remark not in code and remark not in versions]
+    sentences = []
+    if code:
+        sentences.append(f"{len(code)} code files are not those of the lock: a later version")
+    if versions:
+        sentences.append(f"{len(versions)} versions differ from the lock: {versions[0][13:]} …")
+    sentences += other[:3]
+    return [*sentences, "all of it stands in the run's manifest"] if remarks else []
 
 
 @contextmanager

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from harness.store.errors import Exit, HarnessError
+from harness.store.errors import Exit, HarnessError, worst
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.ledger.chain import Head
     from harness.ledger.records import History
     from harness.plan.schema import Plan
     from harness.prereg.amendments import Amended
@@ -134,3 +137,18 @@ def opened(project: Project, study: str, paths: RunPaths) -> None:
     seen = history(chain)
     if seen.started(plan, run_id) and not seen.opened(plan, run_id):
         append(chain, ResultOpened(plan=plan, run_id=run_id))
+
+
+def verified(project: Project, paths: RunPaths, heads: Mapping[str, Head] | None = None) -> Exit:
+    """Verify a run before anything is said about it; what changed or is missing is printed."""
+    from harness.cli.verify import show
+    from harness.prereg.verify import verify_project
+
+    root = paths.root.resolve()
+    if not root.is_relative_to(project.root.resolve()):
+        return Exit.DONE
+    findings = [one for one in verify_project(project, root, heads=heads) if not one.remark]
+    code = worst([one.code for one in findings])
+    if code in (Exit.CHANGED, Exit.INCOMPLETE):
+        show(findings)
+    return code

@@ -6,7 +6,6 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     recipe = RECIPES[options.recipe]
     if options.steps:
-        recipe = replace(recipe, steps=options.steps)
+        recipe = recipe.first_steps(options.steps)
     _train(recipe, Path(options.work), Path(options.output), options.items)
     return 0
 
@@ -49,7 +48,8 @@ def _train(recipe: Recipe, work: Path, output: Path, items: int) -> None:
     config = tiny_config(vocab=-(-tokenizer.size // 64) * 64)
 
     def source(step: int, rows: int, length: int) -> tuple[list[list[int]], list[list[float]]]:
-        return packed(recipe.seed, step, rows, length, tokenizer)
+        focus = step >= recipe.focus_from
+        return packed(recipe.seed, step, rows, length, tokenizer, focus=focus)
 
     trainer = Trainer(config, recipe, source, work, _say)
     _say(f"{'resumed' if trainer.resume() else 'fresh'} at step {trainer.step}, {config.vocab} ids")

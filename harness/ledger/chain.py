@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.store.canonical import Json, canonical, parse
+from harness.store.canonical import Json, canonical, parse, parse_written
 from harness.store.clock import CLOCK, Clock
 from harness.store.digests import sha256_bytes
 from harness.store.errors import ChangedError, HarnessError, IncompleteError, RefusedError
@@ -331,15 +331,15 @@ def cut_short(data: bytes) -> bool:
 
 def _parsed(data: bytes, where: str) -> Json:
     try:
-        value = parse(data)
-        written = canonical(value) + b"\n"
-    except (ValueError, HarnessError) as error:
-        raise ChangedError(f"{where}: damaged, not the JSON that was written: {error}") from error
-    if written != data:
+        value = parse_written(data)
+    except ValueError as error:
         hint = " (line endings: the file holds CRLF)" if b"\r\n" in data else ""
-        raise ChangedError(f"{where}: not in the canonical form that was written{hint}")
+        text = f"damaged, not the JSON that was written: {error}{hint}"
+        raise ChangedError(f"{where}: {text}") from error
     if not isinstance(value, dict):
         raise ChangedError(f"{where}: found {type(value).__name__}, expected an object")
+    if not data.endswith(b"\n"):
+        raise ChangedError(f"{where}: lacks its final newline")
     return value
 
 

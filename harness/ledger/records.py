@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.ledger.chain import Chain, Record
-from harness.store.canonical import Json, canonical
+from harness.store.canonical import Json
 from harness.store.clock import CLOCK, Clock
 from harness.store.errors import ChangedError, RefusedError
 
@@ -189,7 +189,7 @@ def read_body(record: Record) -> Body:
     if kind is None:
         raise ChangedError(f"record {record.n}: kind {record.kind!r} is not known to this version")
     try:
-        return kind.model_validate_json(canonical(record.body))
+        return kind.model_validate(record.body)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.plan.schema import ArmSpec, Plan, Prediction
+from harness.plan.schema import ArmSpec, EnvironmentSpec, Plan, Prediction
 from harness.store.errors import UsageError
 
 
@@ -50,8 +50,18 @@ def _arm(arm: ArmSpec) -> Iterator[str]:
             yield "decode: sequential takes no draft_loops or draft_tokens"
     if arm.backend == "looped" and (cache is None or decode is None):
         yield "backend: looped needs cache and decode"
+    if arm.environment is not None:
+        for file in environment_files(arm.environment):
+            if file not in arm.patch:
+                yield f"environment: {file} is not in patch; list it there, so that it is frozen"
     if arm.backend == "process" and not arm.options.get("command"):
         yield "options.command: missing; give the program and its arguments as a list"
+
+
+def environment_files(spec: EnvironmentSpec) -> list[str]:
+    """Return the project files that an arm's environment is built from."""
+    diff = [spec.source.diff] if spec.source else []
+    return [*([spec.lock] if spec.lock else []), *(spec.wheels or []), *diff]
 
 
 def _schedule(plan: Plan) -> Iterator[str]:

@@ -89,6 +89,45 @@ class DecodeSpec(Part):
     """What drafts read of earlier positions: plane R (the default), or what the policy says."""
 
 
+ProjectFile = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*$")]
+"""A path below the project's folder."""
+
+
+class GitSource(Part):
+    """One commit of a repository that can be installed."""
+
+    repository: Annotated[str, Field(pattern=r"^(https://[^\s@]+|[A-Za-z0-9_.\-/]+)$")]
+    """A URL without credentials, or a folder of the project."""
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    """The whole commit id, quoted."""
+
+
+class SourcePatch(Part):
+    """A diff against an installed package's source, applied to the arm's own copy."""
+
+    package: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    """Its import name; copied from the harness's environment where the arm's lacks it."""
+    diff: ProjectFile
+    """Paths in it start at the folder that holds the package, with one prefix (a/, b/)."""
+
+
+class EnvironmentSpec(Part):
+    """The arm's own Python environment, built by `harness env create`; unset: the harness's own."""
+
+    python: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] | None = None
+    """An interpreter by name, such as python3.12; by default the harness's."""
+    lock: ProjectFile | None = None
+    """Requirements with versions and hashes."""
+    git: GitSource | None = None
+    """A commit that is installed."""
+    wheels: list[ProjectFile] | None = None
+    """Wheels of the project, installed without what they depend on."""
+    source: SourcePatch | None = None
+    """A diff that is applied last."""
+    tree: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """What `harness env create` must yield; printed by it."""
+
+
 class ArmSpec(Part):
     """A named treatment: backend, environment and options."""
 
@@ -104,6 +143,8 @@ class ArmSpec(Part):
     """Options of the `fake` and `process` backends."""
     patch: list[str] = Field(default_factory=list)
     """Project files that make up the patch; copied and hashed at freeze."""
+    environment: EnvironmentSpec | None = None
+    """Where its workers run; by default the harness's own environment."""
 
 
 class Schedule(Part):
@@ -129,6 +170,8 @@ class Schedule(Part):
     """shared: all arms stay loaded; exclusive: a restart before every visit."""
     threads: Positive = 1
     """Threads of each worker."""
+    profile: bool | None = None
+    """Whether every arm is profiled on explore items after the scored blocks; never scored."""
 
 
 class Limits(Part):
@@ -148,6 +191,11 @@ class Limits(Part):
     """Largest share of void blocks before every prediction is void."""
     aa_ratio: Annotated[float, Field(gt=0)] = 0.1
     """δ: the A/A log ratio's interval must lie within ±δ."""
+    clock_drop: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """A visit whose clock falls by more than this share of the run's highest voids its block."""
+    foreign_load: Annotated[float, Field(ge=0)] | None = None
+    """So do more cores than this, on average, that other processes keep busy (on CUDA: more other
+    processes on the device)."""
 
 
 class Estimand(Part):

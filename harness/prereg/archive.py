@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import harness
 from harness.ledger.chain import Chain
 from harness.ledger.records import History, PlanFrozen, history
-from harness.prereg.findings import Finding
+from harness.prereg.findings import Finding, incomplete
 from harness.prereg.lock import read_lock
+from harness.prereg.runs import Recompute
 from harness.prereg.tables import locate
 from harness.prereg.verify import verify_project
 from harness.store.archive import Reader, odd_name, pack, regular_files
 from harness.store.canonical import Json
 from harness.store.errors import ChangedError, Exit, IncompleteError, UsageError
-from harness.store.paths import Project
+from harness.store.paths import Project, RunPaths
 
-Again = Callable[[Project, Path], Json]
-"""(project, run folder) → the analysis, computed anew."""
+Again = Callable[[Project, RunPaths], Json]
+"""(project, run) → the analysis, computed anew."""
 
 _LEFT_OUT = ("logs", "report", ".lease", ".owner")
 """Parts of a run's folder that can be rebuilt, or that may name the machine."""
@@ -89,8 +90,8 @@ def check_subject(
 ) -> list[Finding]:
     """Return what a verification of exactly this subject finds."""
 
-    def recompute(run: object) -> Json:
-        return again(project, run.root)  # type: ignore[attr-defined]
+    def recompute(run: RunPaths) -> Json:
+        return again(project, run)
 
     ledger = project.ledger(subject.study)
     if not ledger.is_dir():
@@ -98,11 +99,7 @@ def check_subject(
     if subject.plan is None or subject.run_id is None:
         if archived:
             return verify_project(project, recompute=recompute, archived=True)
-        found = verify_project(project, ledger)
-        for plan in _plans(project, subject.study):
-            found += _of_plan(project, project.prereg(plan), recompute, archived=False)
-            found += _of_plan(project, project.runs(plan), recompute, archived=False)
-        return found
+        return verify_project(project, ledger) + _of_plans(project, subject.study, recompute)
     run = project.run(subject.plan, subject.run_id).root
     if not run.is_dir():
         raise IncompleteError(f"{project.relative(run)}: missing")
@@ -110,12 +107,19 @@ def check_subject(
     return found + verify_project(project, run, recompute=recompute, archived=archived)
 
 
-def _of_plan(
-    project: Project, path: Path, recompute: Callable[[object], Json], *, archived: bool
-) -> list[Finding]:
-    if not path.is_dir():
-        return []
-    return verify_project(project, path, recompute=recompute, archived=archived)
+def _of_plans(project: Project, study: str, recompute: Recompute) -> list[Finding]:
+    """Return what is found about every lock of a study, and about every run of it."""
+    seen = history(Chain(project.ledger(study)))
+    found: list[Finding] = []
+    for plan in _plans(project, study):
+        if project.prereg(plan).is_dir():
+            found += verify_project(project, project.prereg(plan))
+        if project.runs(plan).is_dir():
+            found += verify_project(project, project.runs(plan), recompute=recompute)
+        elif seen.registered(plan):
+            text = "missing, but the ledger holds a start"
+            found.append(incomplete(project.relative(project.runs(plan)), text))
+    return found
 
 
 def _plans(project: Project, study: str) -> list[str]:
@@ -144,8 +148,8 @@ def _members(project: Project, subject: Subject) -> Iterator[tuple[str, Path]]:
     yield from _parents(project, subject.plan, seen)
 
 
-def _named(project: Project, paths: object) -> Iterator[tuple[str, Path]]:
-    for path in paths:  # type: ignore[attr-defined]
+def _named(project: Project, paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+    for path in paths:
         if not (path.name.startswith(".") and path.name.endswith(".tmp")):
             yield path.relative_to(project.root).as_posix(), path
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -14,12 +15,12 @@ from harness.plan.digest import plan_digest, plan_from_json
 from harness.plan.order import order_table
 from harness.prereg.findings import Finding, changed, from_error, guarded, incomplete, remark
 from harness.prereg.lock import FileEntry, LedgerHead, Lock, Part, Sha256
-from harness.prereg.schedule import check_schedule, counts
-from harness.store.canonical import Json, canonical
+from harness.prereg.schedule import check_schedule
+from harness.store.canonical import Json, canonical, parse
 from harness.store.digests import check_table, digest, sha256_bytes
-from harness.store.errors import ChangedError, HarnessError
+from harness.store.errors import ChangedError, Exit, HarnessError
 from harness.store.files import read, read_json
-from harness.store.framed import scan
+from harness.store.framed import bodies, frame_bytes, stream
 from harness.store.paths import Project, RunPaths
 
 Recompute = Callable[[RunPaths], Json]
@@ -129,9 +130,23 @@ def _unsealed(one: _Checked, sealed: bool, started: bool) -> list[Finding]:
         return [incomplete(one.name("seal.json"), "missing, but the ledger holds it; restore it")]
     if one.seen.abandoned(one.plan, one.run_id):
         return [remark(one.name(), "abandoned, so its predictions are void")]
+    void = _void_reason(one)
+    if void is not None:
+        text = f"{one.name()}: void, so its predictions are: {void}"
+        return [Finding(Exit.VOID, one.name(), text)]
     if started:
         return [incomplete(one.name(), f"not finished; `harness run conf={one.plan}` resumes it")]
     return [remark(one.name(), "not finished, and no ledger names it")]
+
+
+def _void_reason(one: _Checked) -> str | None:
+    """Return why a run stopped itself for good, by its journal; None where it did not."""
+    try:
+        events = [r for r in stream(one.run.journal) if r.get("kind") == "run"]
+    except HarnessError:
+        return None
+    void = [str(event.get("reason")) for event in events if event.get("event") == "void"]
+    return void[-1] if void else None
 
 
 def _against_ledger(one: _Checked, seal: Seal, found: str, started: bool) -> list[Finding]:
@@ -182,28 +197,61 @@ def _files(one: _Checked, seal: Seal) -> list[Finding]:
 
 
 def _contents(one: _Checked, seal: Seal) -> list[Finding]:
-    """Check manifest and journal; their bytes are the sealed ones."""
+    """Check manifest and journal, whose bytes are the sealed ones; the journal in a stream."""
     manifest_name, journal_name = one.name("run.json"), one.name("journal.log")
     try:
         manifest = read_json(one.run.manifest)
         findings = _manifest(one, seal, manifest)
         if findings:
             return findings
-        found = scan(one.run.journal)
-        plan = plan_from_json(_object(manifest["plan_json"]))
+        plan = plan_from_json(_object(manifest["plan_json"], "plan_json"))
         order = order_table(plan, plan_digest(plan), str(manifest["nonce"]))
     except HarnessError as error:
-        return [from_error(journal_name if "record" in str(error) else manifest_name, error)]
+        return [from_error(manifest_name, error)]
     if order.digest != manifest["order_digest"]:
         findings.append(changed(manifest_name, "order_digest: not the order of its plan and nonce"))
-    if found.torn:
-        findings.append(incomplete(journal_name, f"torn tail after record {len(found.records)}"))
-    if counts(found.records) != seal.records.model_dump():
-        text = f"found {counts(found.records)}, expected {seal.records.model_dump()} by the seal"
-        findings.append(changed(journal_name, text))
     partition = one.lock.partitions.get(plan.stage) if one.lock else None
     ids: Sequence[str] | None = partition.ids if partition else None
-    return findings + check_schedule(journal_name, found.records, order, ids)
+    tally = _Tally(one.run.journal)
+    try:
+        findings += check_schedule(journal_name, tally, order, ids)
+    except HarnessError as error:
+        return [from_error(journal_name, error)]
+    if not tally.done:
+        return findings
+    if tally.bytes != one.run.journal.stat().st_size:
+        findings.append(incomplete(journal_name, f"torn tail after record {tally.records}"))
+    if tally.counts != seal.records.model_dump():
+        text = f"found {tally.counts}, expected {seal.records.model_dump()} by the seal"
+        findings.append(changed(journal_name, text))
+    return findings
+
+
+class _Tally:
+    """The records of a journal, counted while they go by."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.records = self.bytes = 0
+        self.counts = {"trials": 0, "visits": 0}
+        self.done = False
+
+    def __iter__(self) -> Iterator[Json]:
+        for body in bodies(self._path):
+            self.records += 1
+            value = self._value(body)
+            self.bytes += frame_bytes(body)
+            kind = f"{value.get('kind')}s"
+            if kind in self.counts:
+                self.counts[kind] += 1
+            yield value
+        self.done = True
+
+    def _value(self, body: bytes) -> Json:
+        try:
+            return _object(parse(body), f"record {self.records}")
+        except ValueError as error:
+            raise ChangedError(f"record {self.records} is not strict JSON: {error}") from error
 
 
 def _manifest(one: _Checked, seal: Seal, manifest: dict[str, Any]) -> list[Finding]:
@@ -252,6 +300,9 @@ def _verdicts(one: _Checked, seal_digest: str, recompute: Recompute | None) -> l
             again = recompute(one.run)
         except HarnessError as error:
             findings.append(from_error(path, error))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            text = f"the records give no analysis: {type(error).__name__}: {error}"
+            findings.append(changed(one.name("journal.log"), text))
     if again is not None and digest(again) != body.analysis_digest:
         kind = changed if words(again) != _recorded_words(body) else remark
         findings.append(kind(path, f"computed anew it differs from {where}"))
@@ -270,8 +321,14 @@ def _kept_analysis(one: _Checked, body: Verdicts, again: Json | None, where: str
     if digest(kept) == body.analysis_digest or kept == again:
         return []
     if words(kept) != _recorded_words(body):
-        return [changed(path, f"its verdicts are not those of {where}; run `harness analyze`")]
-    text = f"not the bytes of {where}, nor what the records give; run `harness analyze`"
+        return [
+            changed(
+                path, f"its verdicts are not those of {where}; remove it and run `harness analyze`"
+            )
+        ]
+    text = (
+        f"not the bytes of {where}, nor what the records give; remove it and run `harness analyze`"
+    )
     return [changed(path, text) if again is not None else remark(path, text)]
 
 
@@ -315,9 +372,9 @@ def check_replication(
     return findings
 
 
-def _object(value: object) -> Json:
+def _object(value: object, name: str) -> Json:
     if not isinstance(value, dict):
-        raise ChangedError("run.json: plan_json: not an object")
+        raise ChangedError(f"{name}: not an object")
     return value
 
 

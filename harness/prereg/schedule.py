@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ class _Seen:
 
 
 def check_schedule(
-    path: str, records: Sequence[Json], order: OrderTable, ids: Sequence[str] | None
+    path: str, records: Iterable[Json], order: OrderTable, ids: Sequence[str] | None
 ) -> list[Finding]:
     """Return everything in a journal that differs from the order table.
 
@@ -46,7 +46,7 @@ def check_schedule(
     return found
 
 
-def _index(path: str, records: Sequence[Json], order: OrderTable, seen: _Seen) -> Iterator[Finding]:
+def _index(path: str, records: Iterable[Json], order: OrderTable, seen: _Seen) -> Iterator[Finding]:
     planned = {(v.block, v.arm, v.visit): v for block in order.blocks for v in block.visits}
     for place, record in enumerate(records):
         where = f"record {place + 1}"
@@ -92,9 +92,17 @@ def _visit(
         yield changed(path, f"{named}: recorded twice; a visit is measured once")
     seen.visits.setdefault(place, record)
     seen.positions[place[0]].append(ordered.position)
+    yield from _timing(path, named, record["timing"])
     for name, expected in (("position", ordered.position), ("launch", ordered.launch)):
         if record[name] != expected:
             yield changed(path, f"{named}: {name}: found {record[name]}, expected {expected}")
+
+
+def _timing(path: str, named: str, timing: Json) -> Iterator[Finding]:
+    """Times are whole nanoseconds; a text, a bool or a gap in their place is no measurement."""
+    for name, value in {"decode_ns": None, **timing}.items():
+        if type(value) is not int or value < 0:
+            yield changed(path, f"{named}: timing.{name}: found {value!r}, expected nanoseconds")
 
 
 def _order_within(path: str, order: OrderTable, seen: _Seen) -> Iterator[Finding]:

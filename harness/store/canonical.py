@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from sys import intern
 from typing import Any, NoReturn
 
 import rfc8785
@@ -20,17 +21,45 @@ def canonical(value: Any) -> bytes:
         UsageError: NaN, infinities, lone surrogates, integers beyond ±(2^53 − 1) or non-JSON types.
     """
     try:
+        if _is_plain(value):
+            return _PLAIN.encode(value).encode("utf-8")
         return rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
         raise UsageError(f"value has no canonical JSON form: {error}") from error
 
 
+_PLAIN = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+"""Writes the RFC 8785 bytes of plain values, several times as fast."""
+_LARGEST = 2**53 - 1
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value holds no floats and only ASCII keys, where both writers agree."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return bool(-_LARGEST <= value <= _LARGEST)
+    if kind is dict:
+        return all(type(key) is str and key.isascii() for key in value) and all(
+            map(_is_plain, value.values())
+        )
+    return kind is list and all(map(_is_plain, value))
+
+
+_SHORT = 17
+
+
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> Json:
-    result: Json = {}
-    for key, value in pairs:
-        if key in result:
-            raise ValueError(f"key {key!r} appears twice")
-        result[key] = value
+    """Build an object; keys and short texts are shared, so that a million records fit in memory."""
+    result: Json = {
+        intern(key): intern(value) if type(value) is str and len(value) < _SHORT else value
+        for key, value in pairs
+    }
+    if len(result) != len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ValueError(f"key {twice!r} appears twice")
     return result
 
 
@@ -42,6 +71,22 @@ def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text} overflows a double")
+    return value
+
+
+def parse_written(data: bytes) -> Any:
+    """Read what `canonical` wrote, with or without a final newline, and refuse any other bytes.
+
+    Raises:
+        ValueError: not strict JSON, or another spelling than the canonical one.
+    """
+    value = parse(data)
+    try:
+        written = canonical(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    if written != data.removesuffix(b"\n"):
+        raise ValueError("not in the canonical form that was written")
     return value
 
 

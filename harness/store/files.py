@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.store.canonical import canonical, parse
-from harness.store.errors import ChangedError, IncompleteError, StorageError, UsageError
+from harness.store.canonical import canonical, parse_written
+from harness.store.errors import ChangedError, IncompleteError, StorageError
 
 
 @contextlib.contextmanager
@@ -140,12 +140,13 @@ def read_json(path: Path) -> dict[str, object]:
     data = read(path)
     if not data:
         raise IncompleteError(f"{path}: empty, so cut short; restore it from version control")
+    hint = " (line endings: the file holds CRLF)" if b"\r\n" in data else ""
     try:
-        value = parse(data)
-        written = canonical(value) + b"\n"
-    except (ValueError, UsageError) as error:
-        raise ChangedError(f"{path}: damaged, not the JSON that was written: {error}") from error
-    if not isinstance(value, dict) or written != data:
-        hint = " (line endings: the file holds CRLF)" if b"\r\n" in data else ""
-        raise ChangedError(f"{path}: not in the canonical form that was written{hint}")
+        value = parse_written(data)
+    except ValueError as error:
+        raise ChangedError(
+            f"{path}: damaged, not the JSON that was written: {error}{hint}"
+        ) from error
+    if not isinstance(value, dict) or not data.endswith(b"\n"):
+        raise ChangedError(f"{path}: not in the canonical form that was written")
     return value

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
 from harness.store.canonical import Json, canonical, parse
-from harness.store.errors import ChangedError, StorageError
-from harness.store.files import create, read, storage_errors
+from harness.store.errors import ChangedError, IncompleteError, StorageError
+from harness.store.files import create, storage_errors
 
 _HEADER = 8 + 1 + 16 + 1
 
@@ -27,52 +27,66 @@ def frame(record: Json) -> bytes:
     return f"{len(body):08x} {check} ".encode() + body + b"\n"
 
 
+def frame_bytes(body: bytes) -> int:
+    """Return the size of the frame around a record's JSON."""
+    return _HEADER + len(body) + 1
+
+
 @dataclass(frozen=True)
 class Scan:
-    """Whole frames of a log and the bytes of a torn tail, if any."""
+    """Whole records of a log, the bytes that they take, and the bytes of a torn tail, if any."""
 
     records: list[Json]
-    frames: list[bytes]
     whole_bytes: int
     torn: bytes
 
+    @property
+    def frames(self) -> list[bytes]:
+        """The bytes of every record's frame."""
+        return [frame(record) for record in self.records]
+
 
 def scan(path: Path) -> Scan:
-    """Read every whole frame.
+    """Read every whole record.
 
     Raises:
         ChangedError: a frame before the end fails its checksum, so it was altered, not torn.
+        IncompleteError: there is no such file.
     """
-    data = read(path)
     records: list[Json] = []
-    frames: list[bytes] = []
-    position = 0
-    while position < len(data):
-        line, body = _next(data, position)
-        if body is None:
-            rest = data[position:]
-            if b"\n" in rest[:-1]:
-                raise ChangedError(f"{path}: record {len(records) + 1} fails its checksum")
-            return Scan(records, frames, position, rest)
-        records.append(_record(path, len(records) + 1, body))
-        frames.append(line)
-        position += len(line)
-    return Scan(records, frames, position, b"")
+    size = 0
+    for number, body in enumerate(bodies(path), start=1):
+        records.append(_record(path, number, body))
+        size += frame_bytes(body)
+    with storage_errors(path), path.open("rb") as handle:
+        handle.seek(size)
+        return Scan(records, size, handle.read())
 
 
-def _next(data: bytes, start: int) -> tuple[bytes, bytes | None]:
-    header = data[start : start + _HEADER]
-    try:
-        length = int(header[:8], 16)
-    except ValueError:
-        return b"", None
-    end = start + _HEADER + length
-    body = data[start + _HEADER : end]
-    line = data[start : end + 1]
-    whole = len(body) == length and line.endswith(b"\n") and header[8:9] == header[25:26] == b" "
-    if not whole or hashlib.sha256(body).hexdigest()[:16].encode() != header[9:25]:
-        return line, None
-    return line, body
+def bodies(path: Path) -> Iterator[bytes]:
+    """Yield the checked JSON of every whole frame, in little memory; a torn tail is left out.
+
+    Raises:
+        ChangedError: a frame before the end fails its checksum, so it was altered, not torn.
+        IncompleteError: there is no such file.
+    """
+    bad = 0
+    if not path.exists():
+        raise IncompleteError(f"{path}: missing")
+    with storage_errors(path), path.open("rb") as handle:
+        for number, line in enumerate(handle, start=1):
+            if bad:
+                raise ChangedError(f"{path}: record {bad} fails its checksum")
+            if not _is_frame(line):
+                bad = number
+                continue
+            yield line[_HEADER:-1]
+
+
+def stream(path: Path) -> Iterator[Json]:
+    """Yield every whole record of a log; raises as `bodies` does."""
+    for number, body in enumerate(bodies(path), start=1):
+        yield _record(path, number, body)
 
 
 def _record(path: Path, number: int, body: bytes) -> Json:
@@ -85,44 +99,52 @@ def _record(path: Path, number: int, body: bytes) -> Json:
     return value
 
 
-def _any_record(_: Json) -> bool:
-    return True
+def _is_frame(line: bytes) -> bool:
+    """Whether a line is a whole frame; a JSON text holds no line break of its own."""
+    try:
+        length = int(line[:8], 16)
+    except ValueError:
+        return False
+    whole = len(line) == _HEADER + length + 1 and line[-1:] == b"\n"
+    if not whole or line[8:9] != b" " or line[25:26] != b" ":
+        return False
+    return hashlib.sha256(line[_HEADER:-1]).hexdigest()[:16].encode() == line[9:25]
 
 
-def _closed(found: Scan, may_end: Callable[[Json], bool]) -> Scan:
-    """Return a scan without the trailing records that no closing record follows."""
-    count = len(found.records)
-    while count and not may_end(found.records[count - 1]):
-        count -= 1
-    tail = b"".join(found.frames[count:])
-    whole = found.whole_bytes - len(tail)
-    return Scan(found.records[:count], found.frames[:count], whole, tail + found.torn)
+Taker = Callable[[bytes], bool]
+"""Takes the JSON of one record and says whether it can be the last one of an append."""
 
 
 class FramedLog:
     """Writer of a framed log; on opening, a torn tail is moved to `<name>.torn.<n>`.
 
-    Where several records belong together, `may_end` says which of them closes a group: whole
-    frames after the last such record are part of a torn append, and of the tail.
+    `take` is handed every whole record in order. Where several records belong together, it says
+    which of them closes a group: whole records after the last such one are a torn tail too.
     """
 
-    def __init__(self, path: Path, may_end: Callable[[Json], bool] = _any_record) -> None:
+    def __init__(self, path: Path, take: Taker | None = None) -> None:
         self.path = path
-        self._may_end = may_end
-        self.recovered = Scan([], [], 0, b"")
+        self.torn_bytes = 0
+        """Bytes that opening set aside."""
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists():
-                self._recover()
+                self._recover(take)
             self._handle: BinaryIO = path.open("ab", buffering=0)
 
-    def _recover(self) -> None:
-        self.recovered = _closed(scan(self.path), self._may_end)
-        if self.recovered.torn:
-            number = len(list(self.path.parent.glob(f"{self.path.name}.torn.*"))) + 1
-            create(self.path.with_name(f"{self.path.name}.torn.{number}"), self.recovered.torn)
+    def _recover(self, take: Taker | None) -> None:
+        position = closed = 0
+        for body in bodies(self.path):
+            position += frame_bytes(body)
+            if take is None or take(body):
+                closed = position
+        self.torn_bytes = self.path.stat().st_size - closed
+        if self.torn_bytes:
             with self.path.open("r+b") as handle:
-                handle.truncate(self.recovered.whole_bytes)
+                handle.seek(closed)
+                number = len(list(self.path.parent.glob(f"{self.path.name}.torn.*"))) + 1
+                create(self.path.with_name(f"{self.path.name}.torn.{number}"), handle.read())
+                handle.truncate(closed)
                 os.fsync(handle.fileno())
 
     def append(self, *records: Json) -> None:
@@ -160,4 +182,4 @@ class FramedLog:
 
 def read_framed(path: Path) -> list[dict[str, Any]]:
     """Return all whole records of a log, ignoring a torn tail."""
-    return scan(path).records
+    return list(stream(path))

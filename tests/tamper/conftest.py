@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.study import finished_once
+from tests.cli.study import finished_once, ok
+from tests.tamper import hands
+from tests.tamper.plans import DIRECT, frozen
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +20,25 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def study(finished: Path, tmp_path: Path) -> Path:
     """A copy of the finished study."""
     return Path(shutil.copytree(finished, tmp_path / "project"))
+
+
+@pytest.fixture(scope="session")
+def ordered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Frozen and committed, amended before anything ran, then run and committed again."""
+    folder = frozen(tmp_path_factory.mktemp("ordered") / "project", "toy_direct", DIRECT)
+    hands.git(folder, "init", "-q")
+    hands.git(folder, "add", "-A")
+    hands.git(folder, "commit", "-qm", "the lock")
+    conf = hands.conf_of(folder, "toy_direct")
+    hands.swap_text(conf, "1.4, null", "1.5, null")
+    ok(folder, "amend", "conf=toy_direct", "--reason", "the claim is stronger")
+    ok(folder, "run", "toy_direct")
+    hands.git(folder, "add", "-A")
+    hands.git(folder, "commit", "-qm", "the results")
+    return folder
+
+
+@pytest.fixture
+def direct(ordered: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(ordered, tmp_path / "direct"))
