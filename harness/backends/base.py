@@ -129,6 +129,8 @@ class Backend(Protocol):
 
     An engine may also have `selftest(prompts: list[str]) -> list[Check]`; its worker then says so
     in the reply to `hello` and answers {"op": "selftest", "prompts": […]} with {"checks": […]}.
+    A worker that says `profile` there answers {"op": "profile", …} as `generate`, but with
+    {"tool": …, "rows": [{name, calls, self_ns, total_ns}]}; `serve` does it for every engine.
     """
 
     def hello(self, request: Hello) -> HelloReply:

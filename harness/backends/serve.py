@@ -8,6 +8,7 @@ import traceback
 from typing import Any, BinaryIO, cast
 
 from harness.backends.base import PROTOCOL, Backend, BackendError, Generate, Hello
+from harness.backends.profiling import profile
 from harness.backends.stdio import die_with_parent, take_wire
 
 Message = dict[str, Any]
@@ -46,13 +47,16 @@ def _dispatch(backend: Backend, operation: str, request: Message) -> Message:
             if request.get("protocol") != PROTOCOL:
                 raise ValueError(f"protocol {request.get('protocol')!r} is not {PROTOCOL}")
             greeting = backend.hello(cast("Hello", request))
-            return {"protocol": PROTOCOL, "selftest": hasattr(backend, "selftest"), **greeting}
+            can = {"selftest": hasattr(backend, "selftest"), "profile": True}
+            return {"protocol": PROTOCOL, **can, **greeting}
         case "probe":
             return {**backend.probe()}
         case "reset":
             return {**backend.reset()}
         case "generate":
             return {"id": request["id"], **backend.generate(cast("Generate", request))}
+        case "profile":
+            return profile(lambda: backend.generate(cast("Generate", request)))
         case "selftest" if hasattr(backend, "selftest"):
             return {"checks": backend.selftest([str(prompt) for prompt in request["prompts"]])}
         case "close":

@@ -20,16 +20,16 @@ MODULES = {
 NAMES = (*MODULES, "process")
 
 
-def command(backend: str, options: Mapping[str, Any]) -> list[str]:
-    """Return the command line that starts a worker of `backend`.
+def command(backend: str, options: Mapping[str, Any], python: str = sys.executable) -> list[str]:
+    """Return the command line that starts a worker of `backend` on an interpreter.
 
     Raises:
         UsageError: an unknown name, or options that the backend refuses.
     """
     if backend == "process":
-        return process.command(options)
+        return process.command(options, python)
     if backend in MODULES:
-        return [sys.executable, "-P", "-m", "harness.run.worker", backend]
+        return [python, "-P", "-m", "harness.run.worker", backend]
     raise UsageError(f"backend: {backend!r} is not known; backends are {', '.join(NAMES)}")
 
 

@@ -57,6 +57,11 @@ def silent(_: Progress) -> None:
     """Show nothing."""
 
 
+def no_own_environment(_: str) -> Json | None:
+    """Every arm runs in the harness's own environment."""
+    return None
+
+
 def all_unchanged() -> None:
     """Nothing is frozen."""
 
@@ -90,6 +95,8 @@ class RunContext:
     """→ [{name, ok, detail}]; anything that is not ok stops the run before it starts."""
     unchanged: Callable[[], None] = all_unchanged
     """Called before every block; raises `ChangedError` when a frozen file is no longer that."""
+    environment: Callable[[str], Json | None] = no_own_environment
+    """Arm → versions and tree of its own environment, checked at every start of a worker."""
     clock: Clock = CLOCK
     progress: Callable[[Progress], None] = silent
 

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from harness.run.context import RunContext
 from harness.run.hello import hello
 from harness.run.journal import Journal
+from harness.run.limits import check_tellable
 from harness.run.privacy import scrubbed
 from harness.run.process import WorkerDiedError, WorkerProcess, WorkerReplyError
 from harness.run.proof import prove_launch
 from harness.run.records import visit_records
+from harness.run.samples import keep_samples
 from harness.run.seats import Live, Seat
 from harness.run.settle import Settled
-from harness.run.telemetry import Sampler, Telemetry, cpu_clock, gpu_clocks
+from harness.run.telemetry import Telemetry, sampler_of
 from harness.run.visits import Assignment, Measured, measure
+from harness.store.canonical import Json
 from harness.store.errors import NotReadyError
 
 _PATIENCE = 3
@@ -33,9 +36,11 @@ class Crew:
         self._live: dict[str, Live] = {}
         self._starting: list[WorkerProcess] = []
         self._staffed: tuple[Seat, ...] = ()
+        self._own: dict[str, Json | None] = {}
+        """Arm → its own environment as checked at its last start."""
         self._settled = Settled(context.plan.model.device)
-        on_gpu = context.plan.model.device == "cuda"
-        self._sampler: Sampler | None = gpu_clocks() if on_gpu else cpu_clock
+        self._sampler = sampler_of(context.plan.model.device)
+        check_tellable(context.plan.limits, self._sampler)
 
     def staff(self, seats: Sequence[Seat]) -> None:
         """Fill exactly these seats; those of another launch are closed first.
@@ -70,7 +75,8 @@ class Crew:
         Raises:
             WorkerDiedError: see `measure`.
         """
-        telemetry = Telemetry(self._sampler)
+        pids = [one.process.pid for one in self._live.values()]
+        telemetry = Telemetry(self._sampler, pids)
         limits, utc = self._context.plan.limits, self._context.clock.utc
         try:
             return measure(live.process, assignment, limits, telemetry, utc)
@@ -112,6 +118,7 @@ class Crew:
     def _begin(self, seat: Seat) -> tuple[int, WorkerProcess]:
         start = self._journal.state.starts[seat.worker] + 1
         log = self._context.paths.logs / f"{seat.worker}.{seat.launch}.{start}.err"
+        self._own[seat.arm] = self._context.environment(seat.arm)
         process = self._context.start_worker(seat.arm, log)
         self._starting.append(process)
         return start, process
@@ -129,6 +136,8 @@ class Crew:
         self._live[live.seat.worker] = live
         arm, state = self._context.plan.arms[live.seat.arm], self._journal.state
         info = {name: scrubbed(live.hello.get(name)) for name in _INFO}
+        if (own := self._own.get(live.seat.arm)) is not None:
+            info["environment"] = own
         shown = {name: live.probe.get(name) for name in ("fingerprint", "counters")}
         self._note(live.seat, live.start, "ready", info=info, probe=shown)
         first = {name: state.fingerprints.get(name) for name in self._context.plan.arms}
@@ -158,7 +167,9 @@ class Crew:
             items = tuple(pool[index % len(pool)] for index in batch)
             assignment = Assignment("warmup", None, number + 1, 1, number, number, items)
             measured = self.visit(live, assignment)
-            self._journal.append(*visit_records(assignment, live, measured, self._context.score))
+            records = visit_records(assignment, live, measured, self._context.score)
+            self._journal.append(*records)
+            keep_samples(self._context.paths, records[-1], measured.samples)
             if measured.lost:
                 self.lost(live, "no reply by the deadline in warm-up")
                 raise WorkerDiedError("no reply by the deadline")

@@ -49,6 +49,14 @@ def marked(variable: str, value: str | None = None) -> list[psutil.Process]:
     return [process for process in found if alive(process)]
 
 
+def is_marked(pid: int) -> bool:
+    """Whether a process was started by a run, as far as this user can tell."""
+    try:
+        return RUN in psutil.Process(pid).environ()
+    except psutil.Error:
+        return False
+
+
 def _environments() -> Iterator[tuple[int, bytes]]:
     if not _PROC.joinpath("self", "environ").exists():
         for process in psutil.process_iter():

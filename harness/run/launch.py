@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import harness
 from harness.backends.table import command
 from harness.plan.schema import Plan
+from harness.run.arm_environment import ArmEnvironment, environment_of
 from harness.run.context import WorkerFactory
 from harness.run.process import WorkerProcess
 from harness.store.paths import Project
@@ -33,11 +35,14 @@ def local_workers(
 
     Patch files of a `locked` plan run from the copies that were made at its freeze.
     """
-    commands = {name: _command(project, plan, name, locked) for name in plan.arms}
+    own = {name: environment_of(project, plan, name, locked=locked) for name in plan.arms}
+    commands = command_lines(plan, project, locked=locked)
 
     def start(arm: str, log: Path) -> WorkerProcess:
         foreign = plan.arms[arm].backend == "process"
         environment = worker_environment(plan.schedule.threads, foreign=foreign)
+        if (isolated := own[arm]) is not None:
+            environment |= isolated_environment(isolated)
         if show is not None:
             show(" ".join(commands[arm]))
         return WorkerProcess(commands[arm], log, environment=environment, folder=project.root)
@@ -45,13 +50,32 @@ def local_workers(
     return start
 
 
-def _command(project: Project, plan: Plan, name: str, locked: bool) -> list[str]:
+def command_lines(plan: Plan, project: Project, *, locked: bool) -> dict[str, list[str]]:
+    """Return the command line of every arm's workers."""
+    return {
+        name: _command(
+            project, plan, name, environment_of(project, plan, name, locked=locked), locked
+        )
+        for name in plan.arms
+    }
+
+
+def _command(
+    project: Project, plan: Plan, name: str, own: ArmEnvironment | None, locked: bool
+) -> list[str]:
     arm = plan.arms[name]
-    words = command(arm.backend, arm.options)
+    words = command(arm.backend, arm.options, str(own.python) if own else sys.executable)
     if not locked:
         return words
     copies = project.prereg(plan.plan) / "patch"
     return [str(copies / word) if word in arm.patch else word for word in words]
+
+
+def isolated_environment(own: ArmEnvironment) -> dict[str, str]:
+    """Return what keeps a worker inside its own environment: of ours it sees the package alone."""
+    path = f"{own.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    venv = str(own.python.parent.parent)
+    return {"PYTHONPATH": str(own.wire), "VIRTUAL_ENV": venv, "PATH": path, "PYTHONNOUSERSITE": "1"}
 
 
 def worker_environment(threads: int, *, foreign: bool) -> dict[str, str]:

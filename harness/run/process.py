@@ -20,7 +20,7 @@ from harness.run.privacy import scrub
 from harness.store.canonical import Json, parse
 from harness.store.files import storage_errors
 
-_TICK_S = 0.5
+_TICK_S = 0.25
 _LINE_LIMIT = 256 << 20
 _READ = 1 << 16
 _TAIL = 4096

@@ -11,6 +11,8 @@ from harness.store.canonical import Json
 
 Score = Callable[[RunItem, str], Json]
 
+UNSCORED = ("warmup", "profile")
+
 _NO_ANSWER: Json = {"status": "no_answer", "answer": None}
 
 
@@ -55,7 +57,7 @@ def visit_records(
         "patch_counters": measured.patch_counters,
         "load": measured.load,
         "started_utc": measured.started_utc,
-        "timed": not assignment.recovering and assignment.phase != "warmup",
+        "timed": not assignment.recovering and assignment.phase not in UNSCORED,
     }
     if measured.error is not None:
         visit["error"] = measured.error
@@ -63,6 +65,6 @@ def visit_records(
 
 
 def _scored(assignment: Assignment, item: RunItem, result: Json, score: Score) -> Json | None:
-    if assignment.phase == "warmup":
+    if assignment.phase in UNSCORED:
         return None
     return score(item, result["text"]) if result["status"] == "ok" else dict(_NO_ANSWER)

@@ -7,12 +7,12 @@ from pathlib import Path
 from harness.prereg.schedule import counts
 from harness.run.privacy import leaks
 from harness.run.state import RunState
-from harness.store.canonical import Json
+from harness.store.canonical import Json, parse
 from harness.store.clock import CLOCK, Clock
 from harness.store.digests import check_table, digest, file_table
 from harness.store.errors import IncompleteError, RefusedError
 from harness.store.files import create_json, read_json
-from harness.store.framed import scan
+from harness.store.framed import bodies, frame_bytes
 from harness.store.paths import RunPaths
 
 FORMAT = 1
@@ -33,11 +33,11 @@ def seal(
     """
     if paths.seal.exists():
         return _existing(paths)
-    manifest, found = read_json(paths.manifest), scan(paths.journal)
-    _check_finished(paths, found.records, found.torn)
+    manifest = read_json(paths.manifest)
     _check_privacy("run.json", manifest)
-    for number, record in enumerate(found.records, start=1):
-        _check_privacy(f"journal.log: record {number}", record)
+    counted = _check_journal(paths)
+    for path in profiles(paths):
+        _check_privacy(path.name, read_json(path))
     table = file_table(paths.root, sealed_files(paths))
     value: Json = {
         "format": FORMAT,
@@ -47,7 +47,7 @@ def seal(
         "digest": digest(table),
         "ledger_head": ledger_head,
         "lock_digest": lock_digest,
-        "records": counts(found.records),
+        "records": counted,
         "sealed_utc": clock.utc(),
     }
     try:
@@ -60,7 +60,13 @@ def seal(
 def sealed_files(paths: RunPaths) -> list[Path]:
     """Return the files that a seal covers; logs stay outside, as they may name the machine."""
     torn = paths.root.glob(f"{paths.journal.name}.torn.*")
-    return [paths.manifest, paths.journal, *sorted(torn)]
+    made = [path for path in (paths.telemetry, *profiles(paths)) if path.exists()]
+    return [paths.manifest, paths.journal, *sorted(torn), *made]
+
+
+def profiles(paths: RunPaths) -> list[Path]:
+    """Return the unscored profiles of a run, by arm."""
+    return sorted(paths.root.glob("profile.*.json"))
 
 
 def _existing(paths: RunPaths) -> Json:
@@ -70,12 +76,20 @@ def _existing(paths: RunPaths) -> Json:
     return value
 
 
-def _check_finished(paths: RunPaths, records: list[Json], torn: bytes) -> None:
-    state = RunState()
-    for record in records:
+def _check_journal(paths: RunPaths) -> dict[str, int]:
+    """Check every record once, in little memory, and count trials and visits."""
+    state, counted, size = RunState(), {"trials": 0, "visits": 0}, 0
+    for number, body in enumerate(bodies(paths.journal), start=1):
+        size += frame_bytes(body)
+        record: Json = parse(body)
         state.apply(record)
+        for kind, count in counts([record]).items():
+            counted[kind] += count
+        _check_privacy(f"journal.log: record {number}", record)
+    torn = paths.journal.stat().st_size != size
     if torn or not (state.finished or state.void):
         raise IncompleteError(f"{paths.root.name}: not finished, so it can't be sealed; resume it")
+    return counted
 
 
 def _check_privacy(where: str, value: object) -> None:

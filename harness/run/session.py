@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from harness.plan.schema import Limits
 from harness.run.context import Progress, RunContext
 from harness.run.crew import Crew
 from harness.run.journal import Journal
+from harness.run.limits import cache_problem, machine_problem
 from harness.run.process import WorkerDiedError
 from harness.run.progress import counted
 from harness.run.proof import visit_problem
 from harness.run.records import visit_records
+from harness.run.samples import keep_samples
 from harness.run.seats import Live, Seat
 from harness.run.state import RunState
 from harness.run.visits import Assignment, Measured, failed
@@ -63,26 +66,24 @@ class Session:
 
     def _record(self, live: Live, assignment: Assignment, measured: Measured) -> None:
         records = visit_records(assignment, live, measured, self.context.score)
-        reason = self._cache_problem(assignment, measured)
+        reason = cache_problem(self._limits, assignment, measured)
         if reason is not None and assignment.phase == "aa":
             self.journal.append(*records)
             raise VoidError(f"A/A block {assignment.block}: {reason}; the run is void")
+        if reason is None and assignment.timed:
+            reason = machine_problem(self._limits, self.state, measured)
         if reason is not None:
             records[-1:] = [*self._void(assignment, reason), records[-1]]
         self.journal.append(*records)
+        keep_samples(self.context.paths, records[-1], measured.samples)
         arm = self.context.plan.arms[live.seat.arm]
         problem = visit_problem(arm, live, measured.patch_counters) if measured.answered else None
         if problem is not None:
             raise VoidError(f"{problem}; the run is void")
 
-    def _cache_problem(self, assignment: Assignment, measured: Measured) -> str | None:
-        if measured.entries_before:
-            return f"the cache held {measured.entries_before} entries after its reset"
-        share = measured.hits / len(assignment.items)
-        limit = self.context.plan.limits.cache_hit_share
-        if share > limit:
-            return f"cache hit share {share:.3g} is above the limit {limit:g}"
-        return None
+    @property
+    def _limits(self) -> Limits:
+        return self.context.plan.limits
 
     def _void(self, assignment: Assignment, reason: str) -> list[Json]:
         assert assignment.block is not None

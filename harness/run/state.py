@@ -47,6 +47,11 @@ class RunState:
     fingerprints: dict[str, list[float]] = field(default_factory=dict)
     """Arm → the log-probs that its first worker showed; every later one must show the same."""
 
+    profiled: set[str] = field(default_factory=set)
+    """Arms that are through the unscored profiling pass, whatever came of it."""
+    clocks: dict[str, float] = field(default_factory=dict)
+    """The highest clock that any visit showed, by name."""
+
     def block(self, number: int) -> BlockState:
         """Return the state of a block, created on first use."""
         return self.blocks.setdefault(number, BlockState())
@@ -66,6 +71,10 @@ class RunState:
             self._take(record)
         except (KeyError, TypeError, AttributeError) as error:
             raise ChangedError(f"journal.log: record {self.records + 1} lacks {error}") from error
+        self.records += 1
+
+    def skip(self) -> None:
+        """Count a record in sequence that says nothing about what is left to do."""
         self.records += 1
 
     def _take(self, record: Json) -> None:
@@ -106,6 +115,8 @@ def _run(state: RunState, record: Json) -> None:
     state.started = True
     if event == "finished":
         state.finished = True
+    elif event == "profiled":
+        state.profiled.add(record["arm"])
     elif event == "void":
         state.void = record["reason"]
 
@@ -121,6 +132,9 @@ def _launch(state: RunState, record: Json) -> None:
 
 def _visit(state: RunState, record: Json) -> None:
     key = record["key"]
+    for name, value in (record.get("load") or {}).items():
+        if name.endswith("_mhz"):
+            state.clocks[name] = max(state.clocks.get(name, 0.0), value)
     if record["phase"] == "scored":
         state.block(key["block"]).visits.add((key["arm"], key["visit"]))
     elif record["phase"] == "aa":

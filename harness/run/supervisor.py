@@ -11,6 +11,8 @@ from harness.run.interrupts import Interrupts
 from harness.run.journal import Journal
 from harness.run.lease import lease
 from harness.run.privacy import scrubbed
+from harness.run.profile_pass import profile_pass
+from harness.run.samples import publish
 from harness.run.session import Session
 from harness.run.settle import sweep
 from harness.run.state import RunState
@@ -74,7 +76,9 @@ def _drive(session: Session, interrupts: Interrupts, swept: int) -> None:
         _start(session, swept)
         aa_phase(session)
         run_blocks(session)
+        profile_pass(session)
         session.crew.close()
+        publish(session.context.paths)
         void = timing_void(session.context, session.state)
         reason = {} if void is None else {"timing_void": void}
         session.journal.note("run", event="finished", **reason)
@@ -84,6 +88,7 @@ def _drive(session: Session, interrupts: Interrupts, swept: int) -> None:
         raise
     except VoidError as error:
         with interrupts.held(final=True):
+            publish(session.context.paths)
             session.journal.note("run", event="void", reason=str(error))
         raise
     finally:

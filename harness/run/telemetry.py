@@ -1,55 +1,122 @@
-"""What the machine did during a visit: load and clocks, sampled while the runner waits."""
+"""What the machine did during a visit: load, clocks and memory, sampled while the runner waits."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from functools import reduce
+from operator import or_
 
 import psutil
 
+from harness.run.family import is_marked
 from harness.store.canonical import Json
 
-Sampler = Callable[[], dict[str, float]]
+Reading = dict[str, float]
+Sampler = Callable[[], Reading]
+
+SHORTEST_S = 0.5
+"""Of visits whose foreign load is told; the kernel counts CPU time in steps of 10 ms."""
 
 
 class Telemetry:
-    """Collects from construction to `summary`; `sample` is cheap enough for twice a second."""
+    """Collects from construction to `summary`; `sample` is cheap enough for four times a second.
 
-    def __init__(self, sampler: Sampler | None = None) -> None:
+    `pids` are the run's own workers: what they use is not foreign.
+    """
+
+    def __init__(self, sampler: Sampler | None = None, pids: Collection[int] = ()) -> None:
         self._sampler = sampler
-        self._samples: list[dict[str, float]] = []
+        self._own = [_process(pid) for pid in (psutil.Process().pid, *pids) if pid]
         self._began_ns = time.monotonic_ns()
-        self._cpu = psutil.cpu_times()
+        self._busy, self._used = _busy_s(), self._used_s()
+        self.samples: list[Reading] = []
         self.sample()
 
     def sample(self) -> None:
-        """Take one reading."""
-        reading = {"load_average": psutil.getloadavg()[0]}
+        """Take one reading; `at_ms` is the time since the start."""
+        reading = {"at_ms": round((time.monotonic_ns() - self._began_ns) / 1e6, 3)}
+        reading["load_average"] = psutil.getloadavg()[0]
+        reading["worker_mib"] = self._memory_mib()
         if self._sampler is not None:
             reading |= self._sampler()
-        self._samples.append(reading)
+        self.samples.append(reading)
 
     def summary(self) -> Json:
-        """Return means and lowest clocks; `roundtrip_ns` is the visit by the runner's own clock."""
+        """Return one number per name; `roundtrip_ns` is the visit by the runner's own clock."""
         roundtrip = time.monotonic_ns() - self._began_ns
         self.sample()
-        names = sorted({name for reading in self._samples for name in reading})
-        result: Json = {"roundtrip_ns": roundtrip, "samples": len(self._samples)}
+        names = sorted({name for reading in self.samples for name in reading} - {"at_ms"})
+        result: Json = {"roundtrip_ns": roundtrip, "samples": len(self.samples)}
         for name in names:
-            values = [reading[name] for reading in self._samples if name in reading]
-            value = min(values) if name.endswith("_mhz") else sum(values) / len(values)
-            result[name] = round(value, 3)
-        busy = _busy_share(self._cpu, psutil.cpu_times())
-        return result if busy is None else {**result, "cpu_busy_share": busy}
+            result[name] = _summary(name, [r[name] for r in self.samples if name in r])
+        return result | self._foreign(roundtrip / 1e9)
+
+    def _foreign(self, seconds: float) -> Json:
+        """Cores, on average, that other processes kept busy; left out for visits too short."""
+        busy, used = _busy_s() - self._busy, self._used_s() - self._used
+        if seconds < SHORTEST_S:
+            return {}
+        return {
+            "busy_cores": round(busy / seconds, 3),
+            "foreign_load": round(max(0.0, busy - used) / seconds, 3),
+        }
+
+    def _used_s(self) -> float:
+        total = 0.0
+        for process in self._own:
+            with contextlib.suppress(psutil.Error):
+                if process is not None:
+                    times = process.cpu_times()
+                    total += times.user + times.system
+        return total
+
+    def _memory_mib(self) -> float:
+        total = 0
+        for process in self._own[1:]:
+            with contextlib.suppress(psutil.Error):
+                if process is not None:
+                    total += process.memory_info().rss
+        return round(total / 2**20, 1)
 
 
-def cpu_clock() -> dict[str, float]:
-    """Return the mean CPU clock where the system tells it."""
+def _summary(name: str, values: list[float]) -> float:
+    """Return the lowest clock, the highest memory or heat, all reasons together, else the mean.
+
+    A clock's opening sample is left out: before the engine works, clocks may rest.
+    """
+    if name.endswith("_mhz"):
+        return round(min(values[1:] or values), 3)
+    if name.endswith(("_mib", "_c")):
+        return round(max(values), 3)
+    if name.endswith("_reasons"):
+        return reduce(or_, map(int, values))
+    return round(math.fsum(values) / len(values), 3)
+
+
+def _process(pid: int) -> psutil.Process | None:
     try:
-        frequency = psutil.cpu_freq()
+        return psutil.Process(pid)
+    except psutil.Error:
+        return None
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    names = ("user", "nice", "system", "irq", "softirq", "steal")
+    return math.fsum(getattr(times, name, 0.0) for name in names)
+
+
+def cpu_clock() -> Reading:
+    """Return the clock of the fastest core where the system tells it."""
+    try:
+        cores = psutil.cpu_freq(percpu=True)
     except (OSError, NotImplementedError, AttributeError):
         return {}
-    return {"cpu_mhz": float(frequency.current)} if frequency else {}
+    clocks = [float(core.current) for core in cores or [] if core.current]
+    return {"cpu_mhz": max(clocks)} if clocks else {}
 
 
 def gpu_clocks() -> Sampler | None:
@@ -59,28 +126,36 @@ def gpu_clocks() -> Sampler | None:
 
         pynvml.nvmlInit()
         device = pynvml.nvmlDeviceGetHandleByIndex(0)
+        reasons = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons
     except Exception:  # noqa: BLE001 - no module, no driver and no device all mean: nothing to read
         return None
 
-    def read() -> dict[str, float]:
-        memory = pynvml.nvmlDeviceGetMemoryInfo(device)
-        return {
-            "gpu_sm_mhz": pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM),
-            "gpu_power_w": pynvml.nvmlDeviceGetPowerUsage(device) / 1e3,
-            "gpu_temperature_c": pynvml.nvmlDeviceGetTemperature(device, 0),
-            "gpu_throttle_reasons": pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(device),
-            "gpu_memory_mib": memory.used / 2**20,
+    def read() -> Reading:
+        readings: dict[str, Callable[[], float]] = {
+            "gpu_sm_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM),
+            "gpu_memory_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_MEM),
+            "gpu_power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(device) / 1e3,
+            "gpu_temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(device, 0),
+            "gpu_throttle_reasons": lambda: reasons(device),
+            "gpu_memory_mib": lambda: pynvml.nvmlDeviceGetMemoryInfo(device).used / 2**20,
+            "gpu_foreign_processes": lambda: _foreign(
+                process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(device)
+            ),
         }
+        found = {}
+        for name, value in readings.items():
+            with contextlib.suppress(pynvml.NVMLError):
+                found[name] = float(value())
+        return found
 
     return read
 
 
-def _busy_share(before: object, after: object) -> float | None:
-    spent = {
-        name: getattr(after, name) - getattr(before, name)
-        for name in ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-        if hasattr(after, name)
-    }
-    total = sum(spent.values())
-    idle = spent.get("idle", 0.0) + spent.get("iowait", 0.0)
-    return round(1 - idle / total, 3) if total > 0 else None
+def _foreign(pids: Iterable[int]) -> int:
+    """Return how many processes are none of a run's workers."""
+    return sum(not is_marked(pid) for pid in pids)
+
+
+def sampler_of(device: str) -> Sampler | None:
+    """Return what reads the clocks of a plan's device."""
+    return gpu_clocks() if device == "cuda" else cpu_clock

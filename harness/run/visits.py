@@ -16,10 +16,10 @@ from harness.run.process import (
     WorkerReplyError,
     WorkerTimeoutError,
 )
-from harness.run.telemetry import Telemetry
+from harness.run.telemetry import Reading, Telemetry
 from harness.store.canonical import Json
 
-Phase = Literal["scored", "aa", "warmup"]
+Phase = Literal["scored", "aa", "warmup", "profile"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class Assignment:
     recovering: bool = False
     """Whether only the answers of an interrupted block are completed; nothing is timed then."""
 
+    @property
+    def timed(self) -> bool:
+        """Whether its time can count: it is scored, and measured where the order wants it."""
+        return self.phase == "scored" and not self.recovering
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -51,6 +56,7 @@ class Measured:
     counters: dict[str, int] = field(default_factory=dict)
     patch_counters: dict[str, int] = field(default_factory=dict)
     load: Json = field(default_factory=dict)
+    samples: list[Reading] = field(default_factory=list)
     started_utc: str = ""
     error: str | None = None
     lost: bool = False
@@ -100,6 +106,7 @@ def measure(
             **measured.__dict__,
             "entries_before": max(entries, measured.entries_before),
             "load": telemetry.summary(),
+            "samples": telemetry.samples,
             "started_utc": started,
         }
     )

@@ -21,6 +21,7 @@ from harness.run.seal import seal
 from harness.store.canonical import Json, canonical
 from harness.store.framed import read_framed
 from harness.store.paths import Project, RunPaths
+from tests.run.inline import inline
 
 NONCE = "5e" * 32
 
@@ -116,10 +117,26 @@ def context_of(project: Project, plan: Plan, paths: RunPaths, **changes: Any) ->
     return replace(context, **changes)
 
 
+NEEDS_A_PROCESS = {
+    "crash_at", "crash_item", "hang_item", "ghost", "stray_print", "probe_unstable",
+    "memory_growth_mib", "real_sleep", "probe_fails",
+}  # fmt: skip
+
+
 def new_run(folder: Path, plan: Plan, **changes: Any) -> RunContext:
+    """A new run; its workers are processes where a vice needs one, or `start_worker` says so."""
     project = Project(folder)
     paths = create_run(project, plan, role="unregistered", nonce=NONCE, lock_digest=None)
+    arms = plan.arms.values()
+    if all(arm.backend == "fake" and not NEEDS_A_PROCESS & set(arm.options) for arm in arms):
+        changes = {"start_worker": inline, **changes}
     return context_of(project, plan, paths, **changes)
+
+
+def real_run(folder: Path, plan: Plan, **changes: Any) -> RunContext:
+    """A new run whose workers are processes."""
+    start = local_workers(plan, Project(folder))
+    return new_run(folder, plan, start_worker=start, **changes)
 
 
 def journal(paths: RunPaths) -> list[Json]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -76,6 +77,12 @@ class Author:
                 return str(verdict(analysis(self.context), "P1")["word"])
 
 
+@pytest.fixture(autouse=True)
+def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is simulated is the author, not the disk."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
 def false_claims(folder: Path, runs: int, wish: Wish) -> int:
     return sum(Author(folder / str(n), n, wish).claim() == "held" for n in range(runs))
 
@@ -99,12 +106,13 @@ def test_killing_every_losing_block_voids_the_claim(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_author_claims_more_often_than_the_nominal_rate(tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("wish", [honest, the_worst_that_the_limit_allows])
+def test_no_author_claims_more_often_than_the_nominal_rate(tmp_path: Path, wish: Wish) -> None:
     """One-sided 5 %: of 200 runs, 17 or fewer with probability 98.8 %."""
-    counts = {
-        wish.__name__: false_claims(tmp_path / wish.__name__, 200, wish)
-        for wish in (honest, every_losing_block, the_worst_that_the_limit_allows)
-    }
-    print(counts)
-    assert counts["every_losing_block"] == 0
-    assert max(counts.values()) <= 17, counts
+    assert false_claims(tmp_path, 200, wish) <= 17
+
+
+@pytest.mark.slow
+def test_no_author_who_kills_every_losing_block_claims_anything(tmp_path: Path) -> None:
+    assert false_claims(tmp_path, 20, every_losing_block) == 0

@@ -11,12 +11,12 @@ from harness.run.context import Progress
 from harness.run.seal import seal
 from harness.run.status import status
 from harness.run.supervisor import execute
-from tests.run.bench import journal, kinds, new_run, plan_of, seal_run
+from tests.run.bench import journal, kinds, new_run, plan_of, real_run, seal_run
 
 
 def test_a_plan_runs_from_start_to_seal(tmp_path: Path) -> None:
     told: list[Progress] = []
-    context = new_run(tmp_path, plan_of(), progress=told.append)
+    context = real_run(tmp_path, plan_of(), progress=told.append)
     outcome = execute(context)
     records = journal(context.paths)
 
@@ -66,7 +66,7 @@ def test_times_are_the_virtual_ones_and_answers_are_scored(tmp_path: Path) -> No
 
 
 def test_every_launch_has_its_own_proven_processes(tmp_path: Path) -> None:
-    context = new_run(tmp_path, plan_of())
+    context = real_run(tmp_path, plan_of())
     execute(context)
     records = journal(context.paths)
     ready = kinds(records, "launch", event="ready")
@@ -86,7 +86,7 @@ def test_every_launch_has_its_own_proven_processes(tmp_path: Path) -> None:
 
 def test_exclusive_residency_starts_anew_for_every_visit(tmp_path: Path) -> None:
     schedule = {"residency": "exclusive", "blocks": 2, "launches_per_arm": 1, "aa_blocks": 0}
-    context = new_run(tmp_path, plan_of(schedule=schedule))
+    context = real_run(tmp_path, plan_of(schedule=schedule))
     execute(context)
     visits = kinds(journal(context.paths), "visit", phase="scored")
     starts = [(v["worker"], v["start"]) for v in visits]

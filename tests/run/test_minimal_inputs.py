@@ -132,7 +132,7 @@ def test_04_a_crash_inside_a_record_loses_that_record_only(tmp_path: Path, cut: 
     path = tmp_path / "log"
     path.write_bytes(whole + fourth[:keep])
     with FramedLog(path) as log:
-        assert log.recovered.records == RECORDS[:3]
+        assert scan(path).records == RECORDS[:3]
         log.append(RECORDS[3])
     assert scan(path).records == RECORDS
     assert (tmp_path / "log.torn.1").read_bytes() == fourth[:keep]
