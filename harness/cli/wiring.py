@@ -87,10 +87,16 @@ def model_files(project: Project, plan: Plan) -> list[Path]:
         return []
     for folder in (PACKAGE / "models" / name, project.root / name):
         if (folder / "config.json").is_file():
-            return sorted(path for path in folder.iterdir() if path.is_file())
+            files = (path for path in folder.iterdir() if path.is_file())
+            return sorted(path for path in files if _decides(path))
     raise IncompleteError(
         f"model {name}: no such embedded model or folder; `harness train` makes the embedded ones"
     )
+
+
+def _decides(path: Path) -> bool:
+    """Whether a file of a model's folder decides what it computes; its card only describes."""
+    return path.suffix == ".safetensors" or path.name in {"config.json", "tokenizer.json"}
 
 
 def code_files() -> list[Path]:
