@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ab": ("ab", "a sixty-second honest A/B of two programs or two arms"),
     "selftest": ("selftest", "invariants on this node, and of a plan's engines"),
     "doctor": ("doctor", "is this environment ready"),
+    "ripeness": ("ripeness", "does the deepest plane suffice, and which window"),
     "train": ("train", "train an embedded model from scratch"),
 }
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from harness.looped.card_text import card_markdown
-from harness.looped.config import LoopedConfig, config_json
+from harness.looped.config import LoopedConfig
+from harness.looped.config_files import config_json
 from harness.looped.decode import generate
 from harness.looped.generation import FULL_PROMPT, Counters, Speculative
 from harness.looped.held_out import held_out_loss, padded

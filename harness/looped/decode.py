@@ -1,4 +1,4 @@
-"""Greedy decoding of a batch: sequential or self-speculative, per row."""
+"""Decoding of a batch: sequential or self-speculative, greedy or sampled, per row."""
 
 from __future__ import annotations
 
@@ -7,62 +7,25 @@ from collections.abc import Collection, Sequence
 import torch
 
 from harness.looped.cache import PlaneCache
+from harness.looped.choices import Choice, Greedy, Sampled
 from harness.looped.clock import Stopwatch, between
-from harness.looped.engine import NOT_A_NUMBER, Engine
+from harness.looped.engine import Engine
 from harness.looped.errors import PolicyError
 from harness.looped.generation import (
     EXACT,
-    LENGTH,
-    NAN,
-    NEAR,
     PREFILLS,
-    STOP,
     Counters,
     Decode,
     Generation,
-    Row,
+    Sampling,
     Sequential,
     Speculative,
+    room_for,
 )
 from harness.looped.model import LoopedLM
 from harness.looped.policies import Policy, full
 from harness.looped.start import ZERO
-
-_PREFILL_CHUNK = 256
-
-
-class Writer:
-    """The growing answer of one row."""
-
-    def __init__(self, limit: int, stop: Collection[int]) -> None:
-        self.tokens: list[int] = []
-        self.reason: str | None = None
-        self.counters = Counters()
-        self.near_ties: list[tuple[int, float]] = []
-        self._limit = limit
-        self._stop = stop
-
-    @property
-    def open(self) -> bool:
-        """Whether the row still grows."""
-        return self.reason is None
-
-    def add(self, tokens: Sequence[int], gaps: Sequence[float]) -> int:
-        """Take tokens up to the end of the row; return how many were taken."""
-        for count, (token, gap) in enumerate(zip(tokens, gaps, strict=True), 1):
-            if token == NOT_A_NUMBER:
-                self.reason = NAN
-                return count - 1
-            if gap < NEAR:
-                self.near_ties.append((len(self.tokens), gap))
-            self.tokens.append(token)
-            if token in self._stop:
-                self.reason = STOP
-            elif len(self.tokens) == self._limit:
-                self.reason = LENGTH
-            if self.reason is not None:
-                return count
-        return len(tokens)
+from harness.looped.writer import Writer
 
 
 def generate(
@@ -77,30 +40,36 @@ def generate(
     stop: Collection[int] = (),
     start: str = ZERO,
     seed: int = 0,
+    sampling: Sampling | None = None,
+    budget: int | None = None,
 ) -> Generation:
-    """Greedy continuations of token id prompts, all in one batch.
+    """Continuations of token id prompts, all in one batch; greedy unless `sampling` says how.
 
-    Rows are independent: each has its own length, acceptance and end. Raises PolicyError or
-    LoopedError for an empty prompt, an unknown option, or rows beyond the model's length.
+    Rows are independent: each has its own length, acceptance and end. `budget` limits the bytes
+    that the cache may allocate. Raises PolicyError or LoopedError for an empty prompt, an unknown
+    option, or rows beyond the model's length, and BudgetError before anything is allocated.
     """
     mode = decode or Sequential()
+    rule = policy or full()
     count = model.loops(loops)
-    _check(model, prompts, prefill, mode, count, max_tokens)
-    longest = mode.draft_tokens + 1 if isinstance(mode, Speculative) else 1
-    capacity = max(map(len, prompts)) + max_tokens + longest
+    _check(model, prompts, prefill, mode, max_tokens)
+    _check_mode(rule, mode, count)
+    choice = _choice(sampling, len(prompts))
+    room = room_for([len(prompt) for prompt in prompts], max_tokens, mode)
     cache = PlaneCache(
         model,
-        policy or full(),
+        rule,
         rows=len(prompts),
-        capacity=max(capacity, _PREFILL_CHUNK),
+        capacity=room.capacity,
         loops=count,
-        longest_pass=max(longest, min(_PREFILL_CHUNK, max(map(len, prompts)))),
-        reach=longest,
+        longest_pass=room.longest_pass,
+        reach=room.reach,
+        budget=budget,
     )
     writers = [Writer(max_tokens, stop) for _ in prompts]
     with torch.inference_mode():
         watch = Stopwatch(model.device)
-        engine = Engine(model, cache, capacity=capacity, start=start, seed=seed)
+        engine = Engine(model, cache, choice, capacity=room.capacity, start=start, seed=seed)
         for writer, token, gaps in zip(
             writers, engine.prefill(prompts, prefill), engine.gaps, strict=True
         ):
@@ -108,12 +77,16 @@ def generate(
         prefilled = watch.read()
         totals = _decode(engine, writers, mode)
         end = watch.read()
-    rows = tuple(
-        Row(tuple(w.tokens), w.reason or LENGTH, w.counters, tuple(w.near_ties)) for w in writers
-    )
     held = cache.formula_bytes()
     return Generation(
-        rows, prefilled, between(prefilled, end), end, totals, held, max(held, engine.peak_bytes)
+        rows=tuple(writer.row() for writer in writers),
+        prefill=prefilled,
+        decode=between(prefilled, end),
+        total=end,
+        counters=totals,
+        cache_held_bytes=held,
+        cache_peak_bytes=max(held, engine.peak_bytes),
+        cache_allocated_bytes=cache.allocated_bytes(),
     )
 
 
@@ -123,6 +96,7 @@ def _decode(engine: Engine, writers: list[Writer], mode: Decode) -> Counters:
         if isinstance(mode, Speculative):
             writer.counters.tried = [0] * mode.draft_tokens
             writer.counters.kept = [0] * mode.draft_tokens
+            engine.keeping = mode.reuse
     while any(writer.open for writer in writers):
         if isinstance(mode, Speculative):
             _speculate(engine, writers, mode, totals)
@@ -141,7 +115,7 @@ def _decode(engine: Engine, writers: list[Writer], mode: Decode) -> Counters:
 
 def _step(engine: Engine, writers: list[Writer], totals: Counters) -> None:
     """One sequential pass: the pending token of each open row in, the next one out."""
-    chosen = engine.verify([[_pending(writer)] for writer in writers])
+    chosen = engine.step([[writer.pending] for writer in writers])
     engine.cache.commit([int(writer.open) for writer in writers])
     totals.verify_passes += 1
     for writer, tokens, gaps in zip(writers, chosen, engine.gaps, strict=True):
@@ -152,18 +126,23 @@ def _step(engine: Engine, writers: list[Writer], totals: Counters) -> None:
 
 def _speculate(engine: Engine, writers: list[Writer], mode: Speculative, totals: Counters) -> None:
     """One round: drafts, verification, and acceptance row by row."""
-    drafts = [[_pending(writer)] for writer in writers]
+    rows = [[writer.pending] for writer in writers]
     for ahead in range(mode.draft_tokens):
-        last = [row[-1] for row in drafts]
+        last = [row[-1] for row in rows]
         new = engine.draft(
             last, mode.draft_loops, deepest=mode.draft_policy == "deepest", ahead=ahead
         )
-        drafts = [[*row, token] for row, token in zip(drafts, new, strict=True)]
+        rows = [[*row, token] for row, token in zip(rows, new, strict=True)]
     totals.draft_passes += mode.draft_tokens
-    verified, gaps = _verify(engine, drafts, totals)
+    guesses = [[*row[1:], None] for row in rows]
+    if mode.reuse:
+        verified, gaps = engine.resume(rows, guesses, mode.draft_loops), engine.gaps
+        totals.verify_passes += 1
+    else:
+        verified, gaps = _verify(engine, rows, guesses, totals)
     counts = [
-        _accept(writer, row[1:], chosen, gap)
-        for writer, row, chosen, gap in zip(writers, drafts, verified, gaps, strict=True)
+        writer.accept(row[1:], chosen, gap)
+        for writer, row, chosen, gap in zip(writers, rows, verified, gaps, strict=True)
     ]
     for writer in writers:
         writer.counters.draft_passes += mode.draft_tokens
@@ -171,9 +150,9 @@ def _speculate(engine: Engine, writers: list[Writer], mode: Speculative, totals:
 
 
 def _verify(
-    engine: Engine, rows: list[list[int]], totals: Counters
+    engine: Engine, rows: list[list[int]], guesses: list[list[int | None]], totals: Counters
 ) -> tuple[list[list[int]], list[list[float]]]:
-    """Greedy tokens after each place of the rows and their gaps, in passes the policy allows.
+    """Tokens after each place of the rows and their gaps, in passes the policy allows.
 
     Between sub-passes everything is committed for the moment, and taken back at the end.
     """
@@ -184,36 +163,40 @@ def _verify(
     gaps: list[list[float]] = [[] for _ in rows]
     for begin in range(0, length, chunk):
         part = [row[begin : begin + chunk] for row in rows]
-        for out, new in zip(chosen, engine.verify(part), strict=True):
+        known = [guess[begin : begin + chunk] for guess in guesses]
+        for out, new in zip(chosen, engine.verify(part, known, begin), strict=True):
             out.extend(new)
-        for known, more in zip(gaps, engine.gaps, strict=True):
-            known.extend(more)
+        for old, more in zip(gaps, engine.gaps, strict=True):
+            old.extend(more)
         engine.cache.commit([len(part[0])] * len(rows))
         totals.verify_passes += 1
     engine.cache.lengths = before
     return chosen, gaps
 
 
-def _accept(writer: Writer, drafts: list[int], chosen: list[int], gaps: list[float]) -> int:
-    """Take the accepted drafts and the token after them; return how many tokens to commit."""
-    if not writer.open:
-        return 0
-    agreed = 0
-    while agreed < len(drafts) and drafts[agreed] == chosen[agreed]:
-        agreed += 1
-    taken = writer.add(chosen[: agreed + 1], gaps[: agreed + 1])
-    counters = writer.counters
-    counters.verify_passes += 1
-    counters.drafted += len(drafts)
-    counters.accepted += min(agreed, taken)
-    for place in range(min(agreed + 1, len(drafts), max(taken, 1))):
-        counters.tried[place] += 1
-        counters.kept[place] += place < agreed
-    return taken
+def _choice(sampling: Sampling | None, rows: int) -> Choice:
+    if sampling is None:
+        return Greedy()
+    if len(sampling.seeds) != rows:
+        raise PolicyError(
+            f"seeds: found {len(sampling.seeds)}, expected one for each of {rows} rows"
+        )
+    return Sampled(sampling.temperature, sampling.seeds)
 
 
-def _pending(writer: Writer) -> int:
-    return writer.tokens[-1] if writer.tokens else 0
+def _check_mode(policy: Policy, mode: Decode, loops: int) -> None:
+    if not isinstance(mode, Speculative):
+        return
+    if mode.draft_loops >= loops:
+        raise PolicyError(
+            f"draft_loops: found {mode.draft_loops}, expected fewer than the {loops} loops"
+        )
+    longest = policy.longest_pass
+    if mode.reuse and longest is not None and longest <= mode.draft_tokens:
+        raise PolicyError(
+            f"reuse: found {mode.draft_tokens} draft tokens under {policy.label}, expected at most "
+            f"its window of {longest - 1}; beyond it, drafts and verification read other planes"
+        )
 
 
 def _check(
@@ -221,7 +204,6 @@ def _check(
     prompts: Sequence[Sequence[int]],
     prefill: str,
     mode: Decode,
-    loops: int,
     max_tokens: int,
 ) -> None:
     if not prompts or not all(prompts):
@@ -234,11 +216,5 @@ def _check(
     worst = max(max(p) for p in prompts), min(min(p) for p in prompts)
     if worst[0] >= vocab or worst[1] < 0:
         raise PolicyError(f"prompts: found token {worst}, expected ids in 0..{vocab - 1}")
-    extra = 0
-    if isinstance(mode, Speculative):
-        extra = mode.draft_tokens
-        if mode.draft_loops >= loops:
-            raise PolicyError(
-                f"draft_loops: found {mode.draft_loops}, expected fewer than the {loops} loops"
-            )
+    extra = mode.draft_tokens if isinstance(mode, Speculative) else 0
     model.check_length(max(map(len, prompts)) + max_tokens + extra)

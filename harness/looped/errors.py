@@ -17,3 +17,7 @@ class WeightsError(LoopedError):
 
 class PolicyError(LoopedError):
     """A cache policy, a pass length or a decoding option is not allowed."""
+
+
+class BudgetError(LoopedError):
+    """What was asked for needs more memory than the budget allows."""

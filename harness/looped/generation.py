@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.looped.errors import PolicyError
@@ -20,20 +21,23 @@ NEAR = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Sequential:
-    """One token a pass, greedy."""
+    """One token a pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speculative:
-    """Greedy self-speculation: drafts of a few loops, verified together at full depth.
+    """Self-speculation: drafts of a few loops, verified together at full depth.
 
-    `draft_policy` says what drafts read: 'deepest' (plane R of all earlier positions) or 'policy'
-    (what the cache policy says).
+    `draft_policy` says what drafts read: 'deepest' (the deepest plane kept of all earlier
+    positions) or 'policy' (what the cache policy says). With `reuse` the drafts' loops count as
+    the first loops of the verification, which resumes after them; that needs drafts that read
+    exactly what verification reads: 'policy', and a window of at least `draft_tokens`.
     """
 
     draft_loops: int
     draft_tokens: int
     draft_policy: str = "deepest"
+    reuse: bool = False
 
     def __post_init__(self) -> None:
         if self.draft_loops < 1 or self.draft_tokens < 1:
@@ -45,9 +49,44 @@ class Speculative:
             raise PolicyError(
                 f"draft_policy: found '{self.draft_policy}', expected 'deepest' or 'policy'"
             )
+        if self.reuse and self.draft_policy != "policy":
+            raise PolicyError(
+                "reuse: found drafts that read the deepest plane, expected draft_policy 'policy'; "
+                "verification would read other keys"
+            )
 
 
 Decode = Sequential | Speculative
+
+_PREFILL_CHUNK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a batch asks of its cache: tokens a row, the longest pass, and tokens in flight."""
+
+    capacity: int
+    longest_pass: int
+    reach: int
+
+
+def room_for(prompts: Sequence[int], max_tokens: int, decode: Decode) -> Room:
+    """The room that prompts of these lengths need to grow by `max_tokens` each."""
+    reach = decode.draft_tokens + 1 if isinstance(decode, Speculative) else 1
+    longest = max(prompts)
+    return Room(
+        capacity=max(longest + max_tokens + reach, _PREFILL_CHUNK),
+        longest_pass=max(reach, min(_PREFILL_CHUNK, longest)),
+        reach=reach,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Draws at a temperature, with a seed for each row (a row's draws depend on its seed alone)."""
+
+    temperature: float
+    seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +102,8 @@ class Counters:
     """What was computed for one row, or for a whole batch.
 
     A batch counts passes: a verification split by a small window counts once for each part. A row
-    counts the rounds that it took part in, under the same names; loops are counted for batches.
+    counts the rounds that it took part in, under the same names; loops are counted for batches,
+    those of the catch-up passes of `reuse` included, which are no draft passes.
     `tried[k]` counts drafts at place k whose predecessors were all accepted, `kept[k]` those that
     were accepted; so kept / tried is the conditional acceptance of place k.
     """
@@ -96,7 +136,8 @@ class Generation:
     """The rows of a batch with timings, counters and cache sizes in bytes.
 
     `cache_held_bytes` is what the cache holds at the end, `cache_peak_bytes` the most that it held
-    with the tokens of a pass in flight, both by formula over all rows.
+    with the tokens of a pass in flight, both by formula over all rows. `cache_allocated_bytes` is
+    what was set aside for it, rings and columns not yet filled included.
     """
 
     rows: tuple[Row, ...]
@@ -106,3 +147,4 @@ class Generation:
     counters: Counters
     cache_held_bytes: int
     cache_peak_bytes: int
+    cache_allocated_bytes: int = 0

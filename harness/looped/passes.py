@@ -9,7 +9,6 @@ from torch import Tensor
 from harness.looped.block import Attend, causal_attention
 from harness.looped.model import CORE
 from harness.looped.planes import Dense, NearAndFar, Spot
-from harness.looped.policies import FULL
 
 if TYPE_CHECKING:
     from harness.looped.cache import PlaneCache
@@ -31,15 +30,14 @@ class PlanePass:
         cache = self.cache
         if kind != CORE:
             return self.outer.attend(cache.outer[kind][layer])
-        if cache.policy.kind == FULL:
-            return self.deep.attend(cache.planes[loop - 1][layer])
-        if loop == cache.loops or self.near is None:
-            return self.deep.attend(cache.deep[layer])
-        return self.near.attend(cache.rings[loop - 1][layer], cache.deep[layer])
+        plane = cache.far[loop]
+        if plane == loop or self.near is None:
+            return self.deep.attend(cache.planes[plane][layer])
+        return self.near.attend(cache.rings[loop][layer], cache.planes[plane][layer])
 
 
 class PromptPass(PlanePass):
-    """A whole prompt under `ripe`: own planes inside, plane R and the last W positions kept."""
+    """A whole prompt: own planes inside; kept are the dense planes and what the rings hold."""
 
     def __init__(
         self, cache: PlaneCache, outer: Dense, deep: Dense, spot: Spot, source: Tensor
@@ -51,9 +49,9 @@ class PromptPass(PlanePass):
     def attend(self, kind: str, layer: int, loop: int) -> Attend:
         """The attention of one layer."""
         cache = self.cache
-        if kind != CORE or loop == cache.loops:
+        if kind != CORE or cache.far[loop] == loop:
             return super().attend(kind, layer, loop)
-        ring = cache.rings[loop - 1][layer]
+        ring = cache.rings[loop][layer]
 
         def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             if self.spot.length:
@@ -68,8 +66,8 @@ class DraftPass(PlanePass):
     """A draft of a few loops.
 
     With `deepest` it reads plane R of every committed position and the last drafted plane of
-    earlier drafts; else it reads as the policy says, with the last drafted plane in place of a
-    plane R that does not exist yet.
+    earlier drafts; else it reads as the policy says, with the last drafted plane in place of
+    deeper ones that do not exist yet.
     """
 
     def __init__(
@@ -91,12 +89,14 @@ class DraftPass(PlanePass):
         if kind == CORE and self.deepest:
             return self.deep.attend(cache.deep[layer])
         read = super().attend(kind, layer, loop)
-        if kind != CORE or loop != self.loops or cache.policy.kind == FULL:
+        if kind != CORE or loop != self.loops:
             return read
+        missing = {plane for plane in cache.far[1 : self.loops + 1] if plane > self.loops}
 
         def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             out = read(q, k, v)
-            self.deep.spot.write(cache.deep[layer], k, v)
+            for plane in missing:
+                self.deep.spot.write(cache.planes[plane][layer], k, v)
             return out
 
         return call

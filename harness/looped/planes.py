@@ -25,6 +25,11 @@ class Store:
         """Bytes of one column of one row, keys and values together."""
         return 2 * self.keys[0, 0].numel() * self.keys.element_size()
 
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the memory behind the store."""
+        return self.both.untyped_storage().nbytes()
+
 
 @dataclass(frozen=True, slots=True)
 class Spot:

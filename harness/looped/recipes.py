@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.looped.config import HUGINN, LoopedConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of training: until this share of all steps, rows of this length (in tokens)."""
+    """A stretch of training: before this step, so many rows of this length (in tokens)."""
 
-    until: float
+    until: int
     rows: int
     length: int
 
 
 @dataclass(frozen=True, slots=True)
+class Slope:
+    """A linear change of the learning rate between two steps, as factors of the base rate."""
+
+    begin: int
+    end: int
+    first: float
+    last: float
+
+    def at(self, step: int) -> float:
+        """The factor at a step, constant outside the slope."""
+        share = (step - self.begin) / (self.end - self.begin)
+        return self.first - (self.first - self.last) * min(1.0, max(0.0, share))
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
-    """One reproducible training run, defined by steps and never by time."""
+    """One reproducible training run, defined by steps and never by time.
+
+    From step `focus_from` on, the source weighs the tokens that are hard to learn more.
+    """
 
     name: str
     seed: int
-    steps: int
     phases: tuple[Phase, ...]
+    slopes: tuple[Slope, ...]
+    focus_from: int
+    loops_ramp: int
     loops_mean: tuple[float, float] = (3.0, 16.0)
-    loops_ramp: float = 0.5
     loops_sigma: float = 0.5
     loops_max: int = 40
     backprop_loops: int = 5
@@ -35,34 +54,47 @@ class Recipe:
     core_gain_lr: float = 0.0004
     clip: float = 1.0
     warmup_steps: int = 100
-    decay_from: float = 0.4
+
+    @property
+    def steps(self) -> int:
+        """All steps of the run."""
+        return self.phases[-1].until
 
     def phase(self, step: int) -> Phase:
         """The phase that a step (from 0) belongs to."""
-        return next(p for p in self.phases if step < p.until * self.steps)
+        return next(p for p in self.phases if step < p.until)
 
     def mean_loops(self, step: int) -> float:
         """Mean number of loops at a step: a linear ramp, then constant."""
         low, high = self.loops_mean
-        return low + (high - low) * min(1.0, step / (self.loops_ramp * self.steps))
+        return low + (high - low) * min(1.0, step / self.loops_ramp)
 
     def rate(self, step: int) -> float:
-        """Factor on every learning rate: linear warm-up, constant, linear decay to 1 %."""
+        """Factor on every learning rate: linear warm-up, then the latest slope that has begun."""
         rise = min(1.0, (step + 1) / self.warmup_steps)
-        start = self.decay_from * self.steps
-        fall = (step - start) / (self.steps - start)
-        return rise * (1.0 - 0.99 * max(0.0, fall))
+        begun = [slope for slope in self.slopes if slope.begin <= step]
+        return rise * (begun[-1].at(step) if begun else 1.0)
 
+    def first_steps(self, count: int) -> Recipe:
+        """The same recipe broken off after `count` steps, for trials."""
+        phases = [p for p in self.phases if p.until < count]
+        return replace(self, phases=(*phases, replace(self.phase(count - 1), until=count)))
 
-PHASES = (
-    Phase(0.50, 21, 192),
-    Phase(0.80, 12, 320),
-    Phase(0.95, 8, 512),
-    Phase(1.00, 4, 1024),
-)
 
 RECIPES = {
-    "ripe": Recipe("ripe", seed=20_251, steps=6000, phases=PHASES),
+    "ripe": Recipe(
+        "ripe",
+        seed=20_251,
+        phases=(
+            Phase(3000, 21, 192),
+            Phase(5500, 12, 320),
+            Phase(6200, 8, 512),
+            Phase(6400, 4, 1024),
+        ),
+        slopes=(Slope(2400, 6000, 1.0, 0.01), Slope(4000, 6400, 0.56, 0.01)),
+        focus_from=4000,
+        loops_ramp=3000,
+    ),
 }
 
 

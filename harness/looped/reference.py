@@ -44,19 +44,27 @@ class LiteralMemory:
         return call
 
     def _one(self, q: Tensor, kind: str, layer: int, loop: int, query: int) -> Tensor:
-        pairs = [self._pair(kind, layer, loop, query, key) for key in range(query + 1)]
-        keys = torch.stack([k for k, _ in pairs], 1)
-        values = torch.stack([v for _, v in pairs], 1)
-        share = q.shape[0] // keys.shape[0]
-        keys, values = keys.repeat_interleave(share, 0), values.repeat_interleave(share, 0)
-        scores = (keys @ q.unsqueeze(-1)).squeeze(-1) * q.shape[-1] ** -0.5
-        return (torch.softmax(scores, -1).unsqueeze(1) @ values).squeeze(1)
+        groups = self._pairs[kind, layer, loop, query][0].shape[0]
+        share = q.shape[0] // groups
+        outputs = []
+        for group in range(groups):
+            pairs = [self._pair(kind, layer, loop, query, key, group) for key in range(query + 1)]
+            keys = torch.stack([k[group] for k, _ in pairs])
+            values = torch.stack([v[group] for _, v in pairs])
+            scores = q[group * share : (group + 1) * share] @ keys.T * q.shape[-1] ** -0.5
+            outputs.append(torch.softmax(scores, -1) @ values)
+        return torch.cat(outputs)
 
-    def _pair(self, kind: str, layer: int, loop: int, query: int, key: int) -> Pair:
+    def _pair(self, kind: str, layer: int, loop: int, query: int, key: int, group: int) -> Pair:
         plane = loop
         if kind == CORE:
             plane = self._policy.plane(
-                query=query, loop=loop, key=key, loops=self._loops, prompt=self._prompt
+                query=query,
+                loop=loop,
+                key=key,
+                loops=self._loops,
+                prompt=self._prompt,
+                head=group,
             )
         if key >= self.begin and plane > loop:
             raise PolicyError(
@@ -83,6 +91,7 @@ def reference_logits(
     Raises PolicyError when a pass would read a plane before it exists, or when the lengths don't
     add up to the row.
     """
+    policy.check(model.config)
     if sum(passes) != len(ids):
         raise PolicyError(f"passes: found a sum of {sum(passes)}, expected {len(ids)} tokens")
     memory = LiteralMemory(policy, loops, prompt)

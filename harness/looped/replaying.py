@@ -20,7 +20,7 @@ from torch.nn import functional
 from harness.looped.block import Attend, scaled_attention
 from harness.looped.errors import PolicyError
 from harness.looped.model import CORE, LoopedLM
-from harness.looped.policies import Policy
+from harness.looped.policies import Policy, near_mask
 from harness.looped.start import ZERO
 
 SEQUENTIAL = "sequential"
@@ -36,8 +36,8 @@ Planes = dict[tuple[str, int, int], tuple[Tensor, Tensor]]
 class Replay:
     """Per-position divergence from the reference, in nats, and both choices of the next token.
 
-    kl: float64 [B, T], KL(reference || policy) from float32 (or wider) log-softmax; `reference`
-    and `chosen`: int64 [B, T], the greedy tokens.
+    kl: float64 [B, T], KL(reference || policy) from float64 log-softmax; `reference` and `chosen`:
+    int64 [B, T], the greedy tokens.
     """
 
     kl: Tensor
@@ -76,10 +76,14 @@ def replay(
         start=start,
         seed=seed,
     )
-    logp = functional.log_softmax(expected, -1).double()
-    logq = functional.log_softmax(found.to(expected.dtype), -1).double()
-    kl = (logp.exp() * (logp - logq)).sum(-1)
-    return Replay(kl, expected.argmax(-1), found.argmax(-1))
+    return Replay(divergence(expected, found), expected.argmax(-1), found.argmax(-1))
+
+
+def divergence(reference: Tensor, policy: Tensor) -> Tensor:
+    """KL(reference || policy) in nats of two tensors of logits [..., vocab], float64 [...]."""
+    logp = functional.log_softmax(reference.double(), -1)
+    logq = functional.log_softmax(policy.double(), -1)
+    return (logp.exp() * (logp - logq)).sum(-1)
 
 
 @torch.inference_mode()
@@ -99,23 +103,46 @@ def policy_logits(
         raise PolicyError(f"mode: found '{mode}', expected sequential, one_pass or iterated")
     length = ids.shape[1]
     model.check_length(length)
-    positions = torch.arange(length, device=model.device).unsqueeze(0)
-    state = model.start(start, seed, positions)
+    policy.check(model.config)
+    run = Passes(model, ids, loops, start=start, seed=seed)
     if mode == SEQUENTIAL:
         memory = ReplayMemory(policy, loops)
-        parts = []
-        for begin, end in _passes(policy, length):
-            place = positions[:, begin:end]
-            memory.begin = begin
-            parts.append(model.run(ids[:, begin:end], place, loops, state[:, begin:end], memory))
-        return torch.cat(parts, 1)
+        return run.through(memory, policy, 0, length)
     # Iteration 0 is the full cache: it only records.
     memory = ReplayMemory(None, loops)
-    logits = model.run(ids, positions, loops, state, memory)
+    logits = run.one(memory, 0, length)
     for _ in range(1 if mode == ONE_PASS else iterations):
         memory = ReplayMemory(policy, loops, far=memory.planes)
-        logits = model.run(ids, positions, loops, state, memory)
+        logits = run.one(memory, 0, length)
     return logits
+
+
+class Passes:
+    """Runs passes over parts of a given text ids [B, T], all from the same start states."""
+
+    def __init__(
+        self, model: LoopedLM, ids: Tensor, loops: int, *, start: str = ZERO, seed: int = 0
+    ) -> None:
+        self.model = model
+        self.ids = ids
+        self.loops = loops
+        self._positions = torch.arange(ids.shape[1], device=model.device).unsqueeze(0)
+        self._state = model.start(start, seed, self._positions)
+
+    def one(self, memory: ReplayMemory, begin: int, end: int) -> Tensor:
+        """Logits [B, end - begin, vocab] of one pass; the memory then ends at `end`."""
+        place = self._positions[:, begin:end]
+        state = self._state[:, begin:end]
+        memory.begin = begin
+        logits = self.model.run(self.ids[:, begin:end], place, self.loops, state, memory)
+        memory.begin = end
+        return logits
+
+    def through(self, memory: ReplayMemory, policy: Policy, begin: int, end: int) -> Tensor:
+        """Logits of positions begin..end - 1, in passes as long as the policy allows."""
+        longest = min(policy.longest_pass or _LONGEST_PASS, _LONGEST_PASS)
+        places = range(begin, end, longest)
+        return torch.cat([self.one(memory, p, min(p + longest, end)) for p in places], 1)
 
 
 class ReplayMemory:
@@ -133,12 +160,14 @@ class ReplayMemory:
 
         def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             near = self._append((kind, loop, layer), k, v)
-            window = None if self._policy is None else self._policy.near_window
-            if self._policy is None or window is None or kind != CORE:
+            policy = self._policy
+            if policy is None or policy.near_window is None or kind != CORE:
                 return scaled_attention(q, *near, _lower_right(q, near[0]))
-            plane = self._policy.far_plane(loop, self._loops)
-            source = self.planes if self._far is None or plane <= loop else self._far
-            return _two_parts(q, near, source.get((CORE, plane, layer)), self.begin, window)
+            plane = policy.far_plane(loop, self._loops)
+            if plane == loop:
+                return scaled_attention(q, *near, _lower_right(q, near[0]))
+            source = self.planes if self._far is None or plane < loop else self._far
+            return _two_parts(q, near, source.get((CORE, plane, layer)), self.begin, policy)
 
         return call
 
@@ -148,11 +177,6 @@ class ReplayMemory:
             k, v = torch.cat([old_k, k], 1), torch.cat([old_v, v], 1)
         self.planes[key] = (k, v)
         return k, v
-
-
-def _passes(policy: Policy, length: int) -> list[tuple[int, int]]:
-    longest = min(policy.longest_pass or _LONGEST_PASS, _LONGEST_PASS)
-    return [(begin, min(begin + longest, length)) for begin in range(0, length, longest)]
 
 
 def _lower_right(q: Tensor, keys: Tensor) -> Tensor | None:
@@ -167,20 +191,25 @@ def _two_parts(
     near: tuple[Tensor, Tensor],
     far: tuple[Tensor, Tensor] | None,
     begin: int,
-    window: int,
+    policy: Policy,
 ) -> Tensor:
-    """Attention over the own plane inside the window and another one before it."""
+    """Attention over the own plane of near positions and another plane of the others."""
     end = near[0].shape[1]
-    distance = torch.arange(begin, end).unsqueeze(1) - torch.arange(end)
-    seen = (distance >= 0) & (distance <= window)
-    if far is None or not (distance > window).any():
+    queries, keys = torch.arange(begin, end), torch.arange(end)
+    causal = queries.unsqueeze(1) >= keys
+    close = near_mask(policy, queries, keys)
+    if close.shape[0] > 1:
+        close = close.repeat_interleave(q.shape[2] // near[0].shape[2], 0)
+    seen, distant = causal & close, causal & ~close
+    if far is None or not distant.any():
         return scaled_attention(q, *near, _additive(seen, q))
-    keys, values = (torch.cat([n, f[:, :end]], 1) for n, f in zip(near, far, strict=True))
-    columns = far[0][:, :end].shape[1]
-    mask = torch.cat([seen, distance[:, :columns] > window], 1)
-    return scaled_attention(q, keys, values, _additive(mask, q))
+    columns = min(end, far[0].shape[1])
+    k, v = (torch.cat([n, f[:, :columns]], 1) for n, f in zip(near, far, strict=True))
+    mask = torch.cat([seen, distant[..., :columns]], -1)
+    return scaled_attention(q, k, v, _additive(mask, q))
 
 
 def _additive(seen: Tensor, like: Tensor) -> Tensor:
     mask = torch.zeros(seen.shape, dtype=like.dtype)
-    return mask.masked_fill_(~seen, float("-inf")).to(like.device)[None, None]
+    mask = mask.masked_fill_(~seen, float("-inf")).to(like.device)
+    return mask[None] if mask.dim() == 3 else mask[None, None]

@@ -20,6 +20,10 @@ class Rope:
     def __init__(self, config: LoopedConfig, *, device: torch.device, dtype: torch.dtype) -> None:
         self.adjacent = config.layout == HUGINN
         self.dtype = torch.promote_types(dtype, torch.float32)
+        if device.type == "meta":
+            shape = (config.block_size, config.head_dim)
+            self.cos = self.sin = torch.empty(shape, dtype=self.dtype, device=device)
+            return
         angles = _angles(config)
         cos, sin = angles.cos(), angles.sin()
         if self.adjacent:

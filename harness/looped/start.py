@@ -41,8 +41,7 @@ def keyed_sums(seed: int, positions: Tensor, width: int) -> Tensor:
     positions: int64 [...]; result: int64 [..., width]. One 64-bit word per (seed, position,
     channel); the sum of its four 16-bit fields, centred.
     """
-    if not 0 <= seed < 2**63:
-        raise LoopedError(f"start seed: found {seed}, expected 0 <= seed < 2**63")
+    check_seed(seed)
     channels = torch.arange(width, dtype=torch.int64, device=positions.device)
     key = _mix(torch.tensor(seed, dtype=torch.int64, device=positions.device) + _GOLDEN)
     row = _mix(key ^ ((positions.to(torch.int64) + 1) * _GOLDEN))
@@ -57,6 +56,12 @@ def keyed_state(seed: int, positions: Tensor, width: int, std: float) -> Tensor:
     return keyed_sums(seed, positions, width).to(torch.float32) * scale
 
 
+def check_seed(seed: int) -> None:
+    """Raise LoopedError unless a seed fits in 63 bits."""
+    if not 0 <= seed < 2**63:
+        raise LoopedError(f"start seed: found {seed}, expected 0 <= seed < 2**63")
+
+
 def start_state(
     kind: str, seed: int, positions: Tensor, width: int, std: float, dtype: torch.dtype
 ) -> Tensor:
@@ -66,3 +71,14 @@ def start_state(
     if kind == KEYED:
         return keyed_state(seed, positions, width, std).to(dtype)
     raise LoopedError(f"start: found '{kind}', expected '{ZERO}' or '{KEYED}'")
+
+
+def keyed_uniform(seeds: Tensor, positions: Tensor, purpose: int) -> Tensor:
+    """float64 numbers in [0, 1), one for each seed and position, which broadcast.
+
+    Each purpose has its own. seeds and positions are int64, the seeds from 0 to 2**63 - 1.
+    """
+    key = _mix(seeds - _GOLDEN)
+    row = _mix(key ^ ((positions.to(torch.int64) + 1) * _GOLDEN))
+    word = _mix(row + torch.tensor(purpose + 1, device=positions.device) * _MIX_1)
+    return _shift(word, 11).double() * 2.0**-53

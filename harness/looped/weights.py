@@ -1,24 +1,34 @@
-"""Checkpoints on disk: strict reading, cautious writing, safetensors only."""
+"""Checkpoints on disk: strict reading, safetensors only, one tensor in memory twice at most."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from harness.looped.config import LoopedConfig, read_config
+from harness.looped.config import HUGINN, LoopedConfig
+from harness.looped.config_files import read_config
 from harness.looped.errors import WeightsError
 from harness.looped.model import LoopedLM
+from harness.looped.names import (
+    EMBEDDING,
+    HEAD,
+    ROPE_TABLE,
+    Part,
+    Shape,
+    expected_shapes,
+    published_parts,
+)
 from harness.looped.rope import upstream_table
+from harness.looped.saving import INDEX, save
+
+__all__ = ["expected_shapes", "find", "load", "outline", "parameters", "save"]
 
 SHIPPED = Path(__file__).resolve().parent.parent / "models"
-_ROPE_TABLE = "freqs_cis"
-_HEAD = "lm_head.weight"
-_EMBEDDING = "transformer.wte.weight"
 
 
 def load(
@@ -29,11 +39,18 @@ def load(
 ) -> LoopedLM:
     """A model from a folder, or a shipped one by name, ready to run.
 
-    Raises ConfigError or WeightsError, each naming file and tensor.
+    Each tensor is cast as it is read, whatever its type in the file. Raises ConfigError or
+    WeightsError, each naming file and tensor.
     """
     folder = find(path_or_name)
     config = read_config(folder / "config.json")
-    return LoopedLM(config, _read(folder, config, torch.device(device), dtype))
+    files = _files(folder)
+    if any(name.endswith(".attn.q_norm.weight") for file in files for name in _names(file)):
+        config = read_config(folder / "config.json", qk_norm=True)
+    reading = _Reading(folder, config, torch.device(device), dtype)
+    for file in files:
+        reading.take(file)
+    return LoopedLM(config, reading.tensors())
 
 
 def find(path_or_name: str | Path) -> Path:
@@ -50,70 +67,108 @@ def find(path_or_name: str | Path) -> Path:
     return folder
 
 
-def expected_shapes(config: LoopedConfig) -> dict[str, tuple[int, ...]]:
-    """Every tensor that a model of this config has, by published name; shapes are [out, in]."""
-    n, h = config.n_embd, config.head_dim
-    shapes: dict[str, tuple[int, ...]] = {
-        _EMBEDDING: (config.vocab, n),
-        "transformer.adapter.weight": (n, 2 * n),
-        "transformer.ln_f.weight": (n,),
-    }
-    if not config.tied:
-        shapes[_HEAD] = (config.vocab, n)
-    counts = {"prelude": config.prelude, "core_block": config.core, "coda": config.coda}
-    for group, count in counts.items():
-        for index in range(count):
-            prefix = f"transformer.{group}.{index}"
-            for number in range(1, 5 if config.sandwich else 3):
-                shapes[f"{prefix}.norm_{number}.weight"] = (n,)
-            rows = (config.n_heads + 2 * config.n_kv_heads) * h
-            shapes[f"{prefix}.attn.Wqkv.weight"] = (rows, n)
-            if config.qk_bias:
-                shapes[f"{prefix}.attn.qk_bias"] = (2, 1, config.n_heads, h)
-            shapes[f"{prefix}.attn.proj.weight"] = (n, config.n_heads * h)
-            shapes[f"{prefix}.mlp.fc.weight"] = (2 * config.intermediate, n)
-            shapes[f"{prefix}.mlp.proj.weight"] = (n, config.intermediate)
-    return shapes
+def outline(config: LoopedConfig, dtype: torch.dtype = torch.bfloat16) -> LoopedLM:
+    """A model of this shape on the meta device: sizes without memory."""
+    shapes = expected_shapes(config).items()
+    return LoopedLM(
+        config, {name: torch.empty(s, dtype=dtype, device="meta") for name, s in shapes}
+    )
 
 
-def save(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype = torch.bfloat16) -> Path:
-    """Write model.safetensors, rounded to dtype, and return its path."""
-    path = folder / "model.safetensors"
-    ready = {name: tensors[name].detach().to(dtype).contiguous() for name in sorted(tensors)}
-    path.write_bytes(to_bytes(ready, metadata={"format": "pt"}))
-    return path
+def parameters(model: LoopedLM) -> int:
+    """Numbers in a model's tensors; a tied head counts once."""
+    return sum(tensor.numel() for tensor in model.tensors.values())
 
 
-def _read(
-    folder: Path, config: LoopedConfig, device: torch.device, dtype: torch.dtype
-) -> dict[str, Tensor]:
-    files = sorted(folder.glob("*.safetensors"))
-    files = [file for file in files if file.name.startswith("model")]
-    if not files:
-        raise WeightsError(f"{folder}: found no model*.safetensors, expected at least one")
-    shapes = expected_shapes(config)
-    tensors: dict[str, Tensor] = {}
-    for file in files:
-        with safe_open(str(file), framework="pt") as source:
+class _Reading:
+    """The tensors of a checkpoint as they come in, file by file."""
+
+    def __init__(
+        self, folder: Path, config: LoopedConfig, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self._folder = folder
+        self._config = config
+        self._device = device
+        self._dtype = dtype
+        self._shapes = expected_shapes(config)
+        self._parts = published_parts(config)
+        self._seen: set[str] = set()
+        self._tensors: dict[str, Tensor] = {}
+        # A tied model may keep a second copy of its embedding; it is compared and dropped.
+        self._copy = Part(HEAD, self._shapes[EMBEDDING]) if config.tied else None
+
+    def take(self, file: Path) -> None:
+        """Read one file. Raises WeightsError for names, shapes and types not expected."""
+        with _opened(file) as source:
             for name in source.keys():  # noqa: SIM118
-                if name in tensors:
+                if name in self._seen:
                     raise WeightsError(f"{file}: {name}: found it in two files, expected one")
-                tensor = source.get_tensor(name)
-                if name == _ROPE_TABLE:
-                    _check_table(file, tensor, config)
+                self._seen.add(name)
+                tensor: Tensor = source.get_tensor(name)
+                if name == ROPE_TABLE:
+                    _check_table(file, tensor, self._config)
                 else:
-                    shape = shapes[_EMBEDDING] if name == _HEAD else shapes.get(name)
-                    _check(file, name, tensor, shape)
-                tensors[name] = tensor.to(device=device, dtype=dtype)
-    tensors.pop(_ROPE_TABLE, None)
-    missing = sorted(set(shapes) - set(tensors))
-    if missing:
-        raise WeightsError(f"{folder}: missing {len(missing)} tensors, the first is {missing[0]}")
-    _drop_tied_copy(folder, tensors, config)
-    return tensors
+                    self._place(file, name, tensor)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors by our names. Raises WeightsError for missing ones and an untied copy."""
+        missing = sorted(set(self._parts) - self._seen)
+        if missing:
+            raise WeightsError(
+                f"{self._folder}: missing {len(missing)} tensors, the first is {missing[0]}"
+            )
+        if self._copy is not None and HEAD in self._tensors:
+            head = self._tensors.pop(HEAD)
+            if not torch.equal(head, self._tensors[EMBEDDING]):
+                raise WeightsError(
+                    f"{self._folder}: {HEAD} differs from {EMBEDDING}, expected equal (tied)"
+                )
+        return self._tensors
+
+    def _place(self, file: Path, name: str, tensor: Tensor) -> None:
+        part = self._parts.get(name) or (self._copy if name == HEAD else None)
+        _check(file, name, tensor, None if part is None else part.shape)
+        assert part is not None
+        if part.row is None:
+            self._tensors[part.name] = tensor.to(device=self._device, dtype=self._dtype)
+            return
+        if part.name not in self._tensors:
+            shape = self._shapes[part.name]
+            self._tensors[part.name] = torch.empty(shape, dtype=self._dtype, device=self._device)
+        self._tensors[part.name].narrow(0, part.row, part.shape[0]).copy_(tensor)
 
 
-def _check(file: Path, name: str, tensor: Tensor, shape: tuple[int, ...] | None) -> None:
+def _files(folder: Path) -> list[Path]:
+    """The weight files: those that the index names, or every model*.safetensors."""
+    index = folder / INDEX
+    if not index.is_file():
+        files = sorted(folder.glob("model*.safetensors"))
+        if not files:
+            raise WeightsError(f"{folder}: found no model*.safetensors, expected at least one")
+        return files
+    try:
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WeightsError(f"{index}: not a readable index: {error!r}") from error
+    for name in names:
+        if Path(name).name != name or not (folder / name).is_file():
+            raise WeightsError(f"{index}: names the file {name}, expected it beside the index")
+    return [folder / name for name in names]
+
+
+def _opened(file: Path) -> safe_open:
+    try:
+        return safe_open(str(file), framework="pt")
+    except Exception as error:
+        raise WeightsError(f"{file}: not a readable safetensors file: {error}") from error
+
+
+def _names(file: Path) -> Iterator[str]:
+    with _opened(file) as source:
+        yield from source.keys()
+
+
+def _check(file: Path, name: str, tensor: Tensor, shape: Shape | None) -> None:
     if shape is None:
         raise WeightsError(f"{file}: {name}: unknown tensor; the config names no such layer")
     if tuple(tensor.shape) != shape:
@@ -123,22 +178,14 @@ def _check(file: Path, name: str, tensor: Tensor, shape: tuple[int, ...] | None)
 
 
 def _check_table(file: Path, tensor: Tensor, config: LoopedConfig) -> None:
-    if not config.sandwich:
-        raise WeightsError(f"{file}: {_ROPE_TABLE}: unknown tensor for layout {config.layout}")
+    if config.layout != HUGINN:
+        raise WeightsError(f"{file}: {ROPE_TABLE}: unknown tensor for layout {config.layout}")
     expected = upstream_table(config)
-    _check(file, _ROPE_TABLE, tensor, tuple(expected.shape))
+    _check(file, ROPE_TABLE, tensor, tuple(expected.shape))
     tolerance = 1e-5 if tensor.dtype == torch.float32 else 1e-2
     error = float((tensor.float() - expected).abs().max())
-    if error > tolerance:
+    if not error <= tolerance:
         raise WeightsError(
-            f"{file}: {_ROPE_TABLE}: differs from rope_base {config.rope_base} by {error:.2g}, "
+            f"{file}: {ROPE_TABLE}: differs from rope_base {config.rope_base} by {error:.2g}, "
             f"expected at most {tolerance}"
         )
-
-
-def _drop_tied_copy(folder: Path, tensors: dict[str, Tensor], config: LoopedConfig) -> None:
-    if not config.tied or _HEAD not in tensors:
-        return
-    if not torch.equal(tensors[_HEAD], tensors[_EMBEDDING]):
-        raise WeightsError(f"{folder}: {_HEAD} differs from {_EMBEDDING}, expected equal (tied)")
-    del tensors[_HEAD]

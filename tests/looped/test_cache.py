@@ -9,7 +9,7 @@ from torch import Tensor
 from harness.looped.cache import PlaneCache
 from harness.looped.errors import PolicyError
 from harness.looped.model import LoopedLM
-from harness.looped.policies import Policy, deepest, first_loops, full, last_loops, ripe
+from harness.looped.policies import Policy, deepest, first_loops, full, last_loops, per_head, ripe
 from harness.looped.reference import reference_logits
 
 R = 4
@@ -117,8 +117,8 @@ def test_too_long_passes_are_refused(huginn: LoopedLM) -> None:
 
 
 def test_caches_refuse_what_they_cannot_hold(huginn: LoopedLM) -> None:
-    with pytest.raises(PolicyError, match=r"first_loops\(2\), expected full"):
-        PlaneCache(huginn, first_loops(2), rows=1, capacity=4, loops=R, longest_pass=1)
+    with pytest.raises(PolicyError, match="found 1 windows, expected one for each of the 4 KV"):
+        PlaneCache(huginn, per_head((2,)), rows=1, capacity=4, loops=R, longest_pass=1)
     cache = PlaneCache(huginn, full(), rows=1, capacity=4, loops=R, longest_pass=1)
     with pytest.raises(PolicyError, match="loops: found 3, expected the cache's 4"):
         cache.open(1, 3)

@@ -15,11 +15,12 @@ from harness.looped.generation import (
     FULL_PROMPT,
     Decode,
     Generation,
+    Sampling,
     Sequential,
     Speculative,
 )
 from harness.looped.model import LoopedLM
-from harness.looped.policies import Policy, deepest, first_loops, full, ripe
+from harness.looped.policies import Policy, deepest, full, per_head, ripe
 from harness.looped.reference import reference_greedy
 
 R = 4
@@ -189,7 +190,14 @@ def test_bad_options_are_refused_in_one_line(huginn: LoopedLM) -> None:
         ({"max_tokens": 300}, "tokens: found 307 in a row, expected at most 256"),
         ({"loops": 0}, "loops: found 0"),
         ({"decode": Speculative(8, 2), "loops": 8}, "draft_loops: found 8, expected fewer"),
-        ({"policy": first_loops(1)}, "expected full, deepest or ripe"),
+        ({"policy": per_head((1,))}, "found 1 windows, expected one for each of the 4 KV heads"),
+        ({"sampling": Sampling(0.5, (1, 2))}, "seeds: found 2, expected one for each of 1 rows"),
+        ({"sampling": Sampling(0.0, (1,))}, "temperature: found 0.0, expected more than 0"),
+        (
+            {"decode": Speculative(1, 4, "policy", True), "policy": ripe(3)},
+            "at most its window of 3",
+        ),
+        ({"budget": 1000}, "budget: the cache needs"),
         ({"start": "random"}, "start: found 'random'"),
     ]
     for options, message in cases:
@@ -198,5 +206,7 @@ def test_bad_options_are_refused_in_one_line(huginn: LoopedLM) -> None:
             generate(huginn, **arguments)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="draft_policy: found 'best'"):
         Speculative(1, 1, "best")
+    with pytest.raises(PolicyError, match="reuse: found drafts that read the deepest plane"):
+        Speculative(1, 1, reuse=True)
     with pytest.raises(PolicyError, match="draft_loops, draft_tokens: found 0, 1"):
         Speculative(0, 1)

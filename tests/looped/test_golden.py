@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harness.looped.cache import PlaneCache
 from harness.looped.model import LoopedLM
-from harness.looped.policies import Policy, deepest, full
+from harness.looped.policies import Policy, compress, deepest, full
 from harness.looped.weights import load
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -59,15 +59,17 @@ def test_full_cache_token_by_token(pair: tuple[LoopedLM, dict[str, Tensor]]) -> 
     _check(_stepwise(model, golden["input_ids"], full()), golden["logits_full_token_by_token"])
 
 
-def test_deepest_plane_token_by_token() -> None:
+@pytest.mark.parametrize("policy", [deepest(), compress(4)], ids=lambda p: p.label)
+def test_deepest_plane_token_by_token(policy: Policy) -> None:
     model, golden = load(GOLDEN / "huginn_random"), _golden()
-    found = _stepwise(model, golden["input_ids"], deepest())
+    found = _stepwise(model, golden["input_ids"], policy)
     _check(found, golden["logits_deepest_token_by_token"])
 
 
-def test_deepest_plane_after_a_full_prompt() -> None:
+@pytest.mark.parametrize("policy", [deepest(), compress(4)], ids=lambda p: p.label)
+def test_deepest_plane_after_a_full_prompt(policy: Policy) -> None:
     model, golden = load(GOLDEN / "huginn_random"), _golden()
-    found = _stepwise(model, golden["input_ids"], deepest(), prompt=8)
+    found = _stepwise(model, golden["input_ids"], policy, prompt=8)
     _check(found, golden["logits_deepest_prompt8_then_tokens"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from harness.looped.config import LoopedConfig
 from harness.looped.errors import WeightsError
-from harness.looped.recipes import RECIPES, Phase, Recipe, tiny_config
+from harness.looped.recipes import RECIPES, Phase, Recipe, Slope, tiny_config
 from harness.looped.training import Trained, Trainer, draw_loops, initial_tensors
 
 CONFIG = replace(
@@ -19,8 +20,10 @@ CONFIG = replace(
 RECIPE = Recipe(
     "test",
     seed=3,
-    steps=12,
-    phases=(Phase(0.5, 2, 16), Phase(1.0, 1, 24)),
+    phases=(Phase(6, 2, 16), Phase(12, 1, 24)),
+    slopes=(Slope(4, 12, 1.0, 0.1),),
+    focus_from=8,
+    loops_ramp=6,
     loops_mean=(2.0, 4.0),
     backprop_loops=2,
     warmup_steps=2,
@@ -62,7 +65,7 @@ def test_a_resumed_run_ends_identically(tmp_path: Path, stop_at: int) -> None:
 
 
 def test_the_loss_falls(tmp_path: Path) -> None:
-    recipe = replace(RECIPE, steps=60)
+    recipe = replace(RECIPE, phases=(Phase(60, 2, 16),), slopes=(Slope(30, 60, 1.0, 0.1),))
     trainer = _trainer(tmp_path / "falls", recipe)
     trainer.advance()
     first = trainer.loss
@@ -88,11 +91,26 @@ def test_start_weights_depend_on_the_seed_only() -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_recipes_are_whole(recipe: Recipe) -> None:
-    assert recipe.phases[-1].until == 1.0
     assert recipe.phase(recipe.steps - 1) is recipe.phases[-1]
-    assert recipe.rate(recipe.steps // 4) == 1.0
-    assert 0 < recipe.rate(recipe.steps - 1) < 0.02
+    rates = [recipe.rate(step) for step in range(recipe.steps)]
+    assert max(rates) == 1.0
+    assert 0 < rates[0] < 0.02 and 0 < rates[-1] < 0.02
+    jumps = [abs(a - b) for a, b in pairwise(rates)]
+    assert max(jumps) < 0.011
     drawn = [draw_loops(recipe, step) for step in range(0, recipe.steps, 10)]
     assert min(drawn) >= 1 and max(drawn) <= recipe.loops_max
     late = [draw_loops(recipe, step) for step in range(recipe.steps // 2, recipe.steps)]
     assert sum(late) / len(late) == pytest.approx(recipe.loops_mean[1], rel=0.05)
+
+
+def test_a_slope_is_flat_outside() -> None:
+    slope = Slope(10, 20, 1.0, 0.5)
+    assert [slope.at(step) for step in (0, 10, 15, 20, 99)] == [1.0, 1.0, 0.75, 0.5, 0.5]
+
+
+def test_a_broken_off_recipe_starts_like_the_whole_one() -> None:
+    short = RECIPE.first_steps(8)
+    assert short.steps == 8
+    for step in range(8):
+        assert short.phase(step).length == RECIPE.phase(step).length
+        assert short.rate(step) == RECIPE.rate(step)

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from harness.looped.config import config_json, read_config
+from harness.looped.config_files import config_json, read_config
 from harness.looped.errors import ConfigError, LoopedError, WeightsError
 from harness.looped.recipes import tiny_config
 from harness.looped.training import initial_tensors

@@ -124,3 +124,18 @@ def test_packed_rows_depend_on_their_arguments_only() -> None:
     assert [len(row) for row in ids + weights] == [161] * 6
     assert all(END in row for row in ids)
     assert {w for row in weights for w in row} == {0.2, 0.5, 1.0}
+
+
+def test_focus_changes_the_weights_of_results_only_by_place() -> None:
+    tokenizer = vocabulary(0, documents_read=200)
+    ids, _ = packed(1, 7, 3, 160, tokenizer)
+    focused, weights = packed(1, 7, 3, 160, tokenizer, focus=True)
+    assert focused == ids
+    heavy = [
+        tokenizer.decode([token])
+        for row, masses in zip(ids, weights, strict=True)
+        for token, mass in zip(row, masses, strict=True)
+        if mass == 4.0
+    ]
+    assert len(heavy) > 10
+    assert all(text.isdigit() for text in heavy)
