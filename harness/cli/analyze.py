@@ -49,12 +49,15 @@ def main(argv: Sequence[str]) -> int:
             f"{project.relative(paths.root)}: recomputed verdicts differ from the recorded ones; "
             "run `harness verify`"
         )
-    replace_json(paths.analysis, analysis)
+    kept = paths.analysis.exists()
+    if not kept:
+        replace_json(paths.analysis, analysis)
     if args.json:
         print_json(analysis)
         return 0
     console().print(verdict_table(analysis))
-    note(f"written to {project.relative(paths.analysis)}")
+    where = project.relative(paths.analysis)
+    note(f"the kept {where} says the same" if kept else f"written to {where}")
     return 0
 
 

@@ -1,13 +1,13 @@
-"""`python -m harness.cli.train`: train an embedded model and write its folder."""
+"""`harness train`: train an embedded model and write its folder."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from harness.cli.parsing import parser
 
 if TYPE_CHECKING:
     from harness.looped.card import Probe
@@ -19,20 +19,26 @@ if TYPE_CHECKING:
 _DIFFICULTIES = (((2, 4), 299), ((1, 2), 99), ((2, 3), 299), ((2, 4), 999))
 _CARD_SEED = "card"
 
+MODELS = {"tiny_ripe": "ripe"}
+"""Embedded models and their recipes."""
 
-def main(argv: list[str] | None = None) -> int:
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Train by a recipe, resume where a run stopped, and write weights, tokenizer and card."""
-    options = _parser().parse_args(argv)
+    made = parser("train", "train an embedded model; the same command resumes")
+    made.add_argument("name", choices=sorted(MODELS), help="an embedded model")
+    made.add_argument("--output", help="folder of the finished model (default ./NAME)")
+    made.add_argument("--work", help="folder for the state to resume from (default ./NAME.work)")
+    made.add_argument("--steps", type=int, default=0, help="break off early, for trials")
+    made.add_argument("--items", type=int, default=256, help="explore items for each card line")
+    args = made.parse_args(argv)
     from harness.looped.recipes import RECIPES
 
-    if options.recipe not in RECIPES:
-        names = ", ".join(sorted(RECIPES))
-        print(f"--recipe: found '{options.recipe}', expected one of {names}", file=sys.stderr)
-        return 2
-    recipe = RECIPES[options.recipe]
-    if options.steps:
-        recipe = recipe.first_steps(options.steps)
-    _train(recipe, Path(options.work), Path(options.output), options.items)
+    recipe = RECIPES[MODELS[args.name]]
+    if args.steps:
+        recipe = recipe.first_steps(args.steps)
+    work, output = Path(args.work or f"{args.name}.work"), Path(args.output or args.name)
+    _train(recipe, work, output, args.items)
     return 0
 
 
@@ -94,19 +100,5 @@ def _probe(
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harness.cli.train", description=__doc__)
-    parser.add_argument("--recipe", default="ripe", help="name of a recipe")
-    parser.add_argument("--output", required=True, help="folder of the finished model")
-    parser.add_argument("--work", required=True, help="folder for the state to resume from")
-    parser.add_argument("--steps", type=int, default=0, help="other number of steps, for trials")
-    parser.add_argument("--items", type=int, default=256, help="explore items for each card line")
-    return parser
-
-
 def _say(line: str) -> None:
     print(time.strftime("%H:%M:%S", time.gmtime()), line, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -52,9 +52,17 @@ def show(findings: Sequence[Finding]) -> None:
     for finding in findings:
         if not finding.remark:
             note(f"harness: {_line(finding.path, finding.message)}")
-    for finding in findings:
-        if finding.remark:
+    remarks = [finding for finding in findings if finding.remark]
+    code = [finding for finding in remarks if finding.path.startswith("harness/")]
+    for finding in remarks:
+        if finding not in code:
             console().print(f"remark: {_line(finding.path, finding.message)}", markup=False)
+    if code:
+        files = len({finding.path for finding in code})
+        console().print(
+            f"remark: {files} code files are not those of a lock whose run is sealed: a later "
+            "version; --json names them"
+        )
 
 
 def _anchoring(

@@ -14,7 +14,7 @@ _INTRODUCTION = (
 
 def card_markdown(name: str, facts: dict[str, Any]) -> str:
     """The card of the model `name`."""
-    recipe, measured = facts["recipe"], facts["measured"]
+    measured = facts["measured"]
     sections = [
         f"# {name}",
         _INTRODUCTION,
@@ -24,9 +24,8 @@ def card_markdown(name: str, facts: dict[str, Any]) -> str:
         "## Drafts of four tokens: conditional acceptance by place",
         _drafts_table(measured["acceptance"]),
         "## Rebuild",
-        f"`python -m harness.cli.train --recipe {recipe['name']} --output <folder> --work "
-        "<folder>` trains it again on one thread. The same machine and torch version give the "
-        "same file; another may differ in the last bits.",
+        f"`harness train {name}` trains it again on one thread. The same machine and torch version "
+        "give the same file; another may differ in the last bits.",
     ]
     return "\n\n".join(sections) + "\n"
 
