@@ -52,11 +52,16 @@ def rows(source: object, key: str) -> list[Json]:
 
 
 def quantity(value: object) -> Quantity:
-    """Read a number, `{estimate, low, high}`, `{k, n, low, high}` or `{not_estimable: why}`."""
+    """Read a number, `{estimate, low, high}`, `{k, n, low, high}` or `{not_estimable: why}`.
+
+    A record that keeps these under `interval`, as the A/A control's does, is read there.
+    """
     if value is None:
         return Quantity(recorded=False)
     if not isinstance(value, dict):
         return Quantity(finite(value))
+    if isinstance(value.get("interval"), dict):
+        return quantity(value["interval"])
     k, n = finite(value.get("k")), finite(value.get("n"))
     estimate = finite(value.get("estimate", value.get("value")))
     if estimate is None and k is not None and n:

@@ -175,7 +175,11 @@ def analysis() -> Json:
         },
         "arms": {name: _arm(name) for name in ARMS},
         "verdicts": _verdicts(series),
-        "aa": {"estimate": 0.0061, "low": -0.0183, "high": 0.0305, "delta": 0.1, "ok": True},
+        "aa": {
+            "interval": {"estimate": 0.0061, "low": -0.0183, "high": 0.0305, "confidence": 0.9},
+            "delta": 0.1,
+            "ok": True,
+        },
         "order": {
             "drift": {"estimate": -0.0142, "low": -0.0391, "high": 0.0107},
             "first_run": {"estimate": 0.0312, "low": 0.0081, "high": 0.0543},
