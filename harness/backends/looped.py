@@ -165,12 +165,7 @@ class LoopedBackend:
             "text": self._tokenizer.decode(kept),
             "prompt_tokens": len(prompt),
             "finish": "stop" if stopped else "length",
-            "counters": {
-                "passes": row.counters.verify_passes,
-                "draft_passes": row.counters.draft_passes,
-                "drafted": row.counters.drafted,
-                "accepted": row.counters.accepted,
-            },
+            "counters": _counters(row),
             "cache_bytes": size,
         }
         if row.near_ties:
@@ -205,6 +200,20 @@ class LoopedBackend:
             "drafts": found.counters.draft_passes,
             "bytes_not_held": whole - found.cache_held_bytes,
         }
+
+
+def _counters(row: Row) -> Counters:
+    """What a row's decoding did; tried_k, kept_k: drafts at place k after k − 1 good ones."""
+    found = row.counters
+    counters = {
+        "passes": found.verify_passes,
+        "draft_passes": found.draft_passes,
+        "drafted": found.drafted,
+        "accepted": found.accepted,
+    }
+    for place, (tried, kept) in enumerate(zip(found.tried, found.kept, strict=True), start=1):
+        counters |= {f"tried_{place}": tried, f"kept_{place}": kept}
+    return counters
 
 
 def claims(arm: dict[str, Any], model: dict[str, Any]) -> list[str]:

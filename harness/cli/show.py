@@ -35,6 +35,7 @@ def main(argv: Sequence[str]) -> int:
         "cost": cost(project, composed.plan),
         "order": order(composed.plan),
         "predictions": decisions(composed.plan),
+        "power": power(composed.plan),
     }
     if args.json:
         print_json(facts)
@@ -78,6 +79,7 @@ def order(plan: Plan) -> dict[str, int]:
 
 def decisions(plan: Plan) -> list[dict[str, Any]]:
     """Return each prediction with the level it is decided at."""
+    from harness.measure.chance import chance_if_no_effect
     from harness.plan.predictions import confidence_level
 
     return [
@@ -89,8 +91,21 @@ def decisions(plan: Plan) -> list[dict[str, Any]]:
             "level": confidence_level(plan, prediction, attempt=1),
             "min_clusters": prediction.min_clusters,
             "author_confidence": prediction.confidence,
+            "chance_if_no_effect": chance_if_no_effect(plan, prediction, 1),
         }
         for prediction in plan.predictions
+    ]
+
+
+def power(plan: Plan) -> list[str]:
+    """Return what the planned number of items can show of a loss of accuracy."""
+    from harness.analysis import detectable_margin
+
+    items = plan.schedule.blocks * plan.schedule.block_items
+    return [
+        f"{share:.0%} of answers change sides: a margin of "
+        f"{100 * detectable_margin(share, items):.1f} points"
+        for share in (0.01, 0.02, 0.04)
     ]
 
 
@@ -109,8 +124,19 @@ def _print(facts: dict[str, Any]) -> None:
         f"{spent['launches']} process launches{last}"
     )
     out.print("order    " + "; ".join(f"{n} × {row}" for row, n in facts["order"].items()))
+    out.print(
+        "power    with 90 % power (one-sided 2.5 %), where " + "; where ".join(facts["power"])
+    )
     table = Table(box=None, pad_edge=False)
-    for column in ("prediction", "claim", "region", "family", "interval", "P(held)"):
+    for column in (
+        "prediction",
+        "claim",
+        "region",
+        "family",
+        "interval",
+        "P(held)",
+        "if no effect",
+    ):
         table.add_column(column)
     for row in facts["predictions"]:
         region = " to ".join("…" if end is None else f"{end:g}" for end in row["region"])
@@ -121,5 +147,11 @@ def _print(facts: dict[str, Any]) -> None:
             row["family"],
             f"{100 * float(row['level']):g} %",
             f"{row['author_confidence']:g}",
+            _chance(row["chance_if_no_effect"]),
         )
     out.print(table)
+
+
+def _chance(value: float | None) -> str:
+    """The chance of holding if the arms did not differ; a dash for a claim about one arm."""
+    return "–" if value is None else f"{100 * value:.3g} %"

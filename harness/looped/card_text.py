@@ -24,8 +24,10 @@ def card_markdown(name: str, facts: dict[str, Any]) -> str:
         "## Drafts of four tokens: conditional acceptance by place",
         _drafts_table(measured["acceptance"]),
         "## Rebuild",
-        f"`harness train {name}` trains it again on one thread. The same machine and torch version "
-        "give the same file; another may differ in the last bits.",
+        f"`harness train {name}` trains it again on one thread. Each step depends on the recipe and "
+        "its seed only; another machine or torch version rounds differently and ends in another "
+        "file. The recipe, its last part included, was chosen by looking at train and explore "
+        "items; no select or confirm item was drawn for it.",
     ]
     return "\n\n".join(sections) + "\n"
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from harness.analysis import Interval, cr2_interval, wilson_interval
 from harness.measure import generation, memory
-from harness.measure.divergence import compare
+from harness.measure.acceptance import places
+from harness.measure.divergence import compare, same_tokens
 from harness.measure.scored import Scored
 from harness.plan.schema import Plan
 from harness.store.canonical import Json
@@ -30,9 +31,19 @@ def _summary(plan: Plan, data: Scored, arm: str, pristine: str, near_tie: float)
         cache = [memory.TRIAL["cache_bytes"](trial) for trial in trials]
         summary["cache_bytes_mean"] = sum(cache) / len(cache)
         summary["agreement_with_pristine"] = compare(data, pristine, arm, items, near_tie)
+        summary |= _within(data, arm, items)
     if visits:
         summary |= _speed(visits) | {"phases": _phases(data, arm)}
     return summary | _drafts(data, arm, items)
+
+
+def _within(data: Scored, arm: str, items: Collection[str]) -> Json:
+    """The arm's own floor of token agreement: its first visit of an item against its second."""
+    pairs = [pair for item in items if len(pair := data.trials.get((item, arm), [])) > 1]
+    if not pairs:
+        return {}
+    same = sum(same_tokens(pair[0], pair[1]) for pair in pairs)
+    return {"agreement_within": share(same, len(pairs))}
 
 
 def _counts(words: Any) -> dict[str, int]:
@@ -103,4 +114,7 @@ def _drafts(data: Scored, arm: str, items: Collection[str]) -> Json:
     summary["acceptance"] = accepted / drafted
     if passes:
         summary["tokens_per_pass"] = tokens / passes
+    by_place = list(places(trials).values())
+    if by_place:
+        summary["acceptance_by_place"] = by_place
     return summary

@@ -17,6 +17,12 @@ def first_divergence(left: list[int], right: list[int]) -> int | None:
     return None if len(left) == len(right) else min(len(left), len(right))
 
 
+def same_tokens(left: Json, right: Json) -> bool:
+    """Whether two trials ended well with the same token ids."""
+    ended_well = left["status"] == right["status"] == "ok"
+    return bool(ended_well and left["token_ids"] == right["token_ids"])
+
+
 def compare(data: Scored, baseline: str, arm: str, items: Collection[str], near_tie: float) -> Json:
     """Count items with equal token ids, and divergences explained by a near tie of the baseline.
 

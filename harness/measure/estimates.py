@@ -16,15 +16,24 @@ from harness.analysis import (
     cluster_sums,
     cr2_interval,
     log_ratio,
+    mcnemar,
     mean_diff,
+    percentile_ranks,
     ratio_of_sums,
+    resampled_sums,
+    resampling_key,
+    round_twelve,
     wilson_interval,
 )
 from harness.measure import generation, memory
+from harness.measure.acceptance import places, predicted_tokens
+from harness.measure.divergence import same_tokens
 from harness.measure.scored import Scored
 from harness.plan.schema import Estimand
 from harness.store.canonical import Json
 from harness.store.errors import UsageError
+
+RESAMPLES = 9999
 
 TRIAL = {**generation.TRIAL, **memory.TRIAL}
 UNITS = {
@@ -33,6 +42,8 @@ UNITS = {
     "mean_diff": "difference",
     "agreement": "share",
     "rate": "share",
+    "mcnemar": "p",
+    "model_ratio": "ratio",
 }
 
 
@@ -81,6 +92,10 @@ def measure(estimand: Estimand, data: Scored, blocks: Collection[int], confidenc
     """
     if is_timing(estimand) != (estimand.kind == "log_ratio" and estimand.of in generation.VISIT):
         raise UsageError(f"estimand: {estimand.kind} of {estimand.of}: times take log_ratio")
+    if estimand.kind == "model_ratio":
+        return model_ratio(estimand.arms[1], data, blocks, confidence)
+    if estimand.kind == "mcnemar":
+        return _mcnemar(trial_pairs(estimand, data, blocks), confidence)
     if estimand.kind == "rate":
         return _rate(estimand, data, blocks, confidence)
     if estimand.kind == "agreement":
@@ -129,6 +144,25 @@ def _sums(kind: str, pairs: Pairs) -> ClusterPair:
         table = cluster_sums(pairs.cluster, b - a)
         return ClusterPair(table.sums, cluster_sums(pairs.cluster, np.ones_like(a)).sums)
     return ClusterPair(cluster_sums(pairs.cluster, a).sums, cluster_sums(pairs.cluster, b).sums)
+
+
+def paired_accuracy(pairs: Pairs, confidence: str) -> Interval | NotEstimable:
+    """Return the interval of the accuracy difference over pairs of right and wrong answers."""
+    if not pairs.a:
+        return NotEstimable("no pairs were recorded")
+    return accuracy_diff(pairs.cluster, pairs.a, pairs.b, confidence=confidence).interval
+
+
+def _mcnemar(pairs: Pairs, confidence: str) -> Measured:
+    """McNemar's mid-p on each arm's first visit; the p-value stands for estimate and interval."""
+    lost = sum(a > b for a, b in zip(pairs.a, pairs.b, strict=True))
+    won = sum(b > a for a, b in zip(pairs.a, pairs.b, strict=True))
+    count = len(pairs.a)
+    if count < 2:
+        return Measured(None, NotEstimable("no pairs were recorded"), count, count, degenerate=True)
+    p = mcnemar(lost, won, "midp").p
+    interval = Interval(p, p, p, float(confidence), "mcnemar-midp", None, count)
+    return Measured(p, interval, count, count, degenerate=False)
 
 
 def _binary(values: Sequence[float]) -> bool:
@@ -198,10 +232,41 @@ def _rate(estimand: Estimand, data: Scored, blocks: Collection[int], confidence:
     return Measured(estimate, interval, len(numerator), len(rows), flat, (), sums)
 
 
-def same_tokens(left: Json, right: Json) -> bool:
-    """Whether two trials ended well with the same token ids."""
-    ended_well = left["status"] == right["status"] == "ok"
-    return bool(ended_well and left["token_ids"] == right["token_ids"])
+def model_ratio(arm: str, data: Scored, blocks: Collection[int], confidence: str) -> Measured:
+    """Tokens per verification over what independent drafts of one acceptance rate would give.
+
+    θ = ((T − n)/P) / τ(α), α = Σ kept / Σ tried over items; a percentile bootstrap over items.
+    """
+    trials = [t for item in data.items_of(blocks) for t in data.trials.get((item, arm), [])[:1]]
+    rows = [row for trial in trials if (row := _drafting(trial)) is not None]
+    if len(rows) < 2:
+        reason = NotEstimable("fewer than two items with drafts")
+        return Measured(None, reason, len(rows), len(rows), degenerate=True)
+    table = np.array(rows)
+    drafts = max(places(trials))
+    estimate = float(_over_model(table.sum(axis=0), drafts))
+    key = resampling_key("model-ratio-v1", arm)
+    draws = np.sort(_over_model(resampled_sums(key, table, RESAMPLES), drafts))
+    ranks = percentile_ranks(RESAMPLES, confidence)
+    if ranks is None or not np.isfinite(draws).all():
+        reason = NotEstimable("resamples without a value")
+        return Measured(estimate, reason, len(rows), len(rows), degenerate=True)
+    low, high = (round_twelve(float(draws[rank - 1])) for rank in ranks)
+    interval = Interval(estimate, low, high, float(confidence), "percentile", None, len(rows))
+    return Measured(estimate, interval, len(rows), len(rows), degenerate=low == high)
+
+
+def _drafting(trial: Json) -> tuple[float, float, float, float] | None:
+    """Tokens from verifications, verifications, drafts tried and kept; None where none were."""
+    tried = sum(one["tried"] for one in places([trial]).values())
+    kept = sum(one["kept"] for one in places([trial]).values())
+    passes = trial["counters"].get("passes", 0)
+    return (len(trial["token_ids"]) - 1, passes, tried, kept) if tried and passes else None
+
+
+def _over_model(sums: npt.NDArray[np.float64], drafts: int) -> npt.NDArray[np.float64]:
+    tokens, passes, tried, kept = np.moveaxis(sums, -1, 0)
+    return np.asarray((tokens / passes) / predicted_tokens(kept / tried, drafts))
 
 
 def _agreement(

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 
 from harness.measure.arms import arm_summaries, mean_log
+from harness.measure.bars import bars, positions
 from harness.measure.cost import CostModel, fit_cost
 from harness.measure.order_effects import order_effects
 from harness.measure.scored import Scored, scored
@@ -62,6 +63,7 @@ def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -
         "arms": summaries,
         "verdicts": verdicts(plan, data, scope.attempt, _run_void(aa)),
         "aa": aa,
+        "bars": bars(plan, data, pair, aa),
         "order": order_effects(data, pair, list(plan.arms), TIMES[0]) if data.visits else {},
         "blocks": _blocks(data),
         "cost_model": _cost(plan, data),
@@ -72,6 +74,7 @@ def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -
             "names": list(pair),
             "pair": _series(data, pair),
             "arms": {},
+            "positions": positions(data, list(plan.arms), TIMES[0]),
         },
     }
 

@@ -20,6 +20,7 @@ from harness.analysis import (
     round_twelve,
     sign_flip,
 )
+from harness.measure.chance import chance_if_no_effect
 from harness.measure.estimates import UNITS, Measured, is_timing, measure, trial_pairs, visit_pairs
 from harness.measure.scored import Scored
 from harness.plan.digest import plan_digest
@@ -33,15 +34,13 @@ NO_EFFECT = {"log_ratio": 1.0, "ratio_of_sums": 1.0, "mean_diff": 0.0}
 
 def verdicts(plan: Plan, data: Scored, attempt: int, run_void: str | None) -> list[Json]:
     """Decide every prediction of a plan."""
-    return [
-        _verdict(plan, prediction, data, confidence_level(plan, prediction, attempt), run_void)
-        for prediction in plan.predictions
-    ]
+    return [_verdict(plan, prediction, data, attempt, run_void) for prediction in plan.predictions]
 
 
 def _verdict(
-    plan: Plan, prediction: Prediction, data: Scored, confidence: str, run_void: str | None
+    plan: Plan, prediction: Prediction, data: Scored, attempt: int, run_void: str | None
 ) -> Json:
+    confidence = confidence_level(plan, prediction, attempt)
     timing = is_timing(prediction.estimand)
     blocks = data.blocks.timing if timing else data.blocks.quality
     measured = measure(prediction.estimand, data, blocks, confidence)
@@ -54,7 +53,7 @@ def _verdict(
         other = measure(prediction.estimand, data, blocks | aside, confidence)
         without = _decide(prediction, other, reasons)
         verdict = reconcile(verdict, without)
-    return _json(plan, prediction, measured, verdict, confidence, blocks, data) | {
+    return _json(plan, prediction, measured, verdict, confidence, blocks, data, attempt) | {
         "without_voids": None if without is None else without.word
     }
 
@@ -123,6 +122,7 @@ def _json(
     confidence: str,
     blocks: Collection[int],
     data: Scored,
+    attempt: int,
 ) -> Json:
     interval = measured.interval
     known = isinstance(interval, Interval)
@@ -151,6 +151,7 @@ def _json(
         "n": measured.rows,
         "author_confidence": prediction.confidence,
         "point_word": verdict.by_point,
+        "chance_if_no_effect": chance_if_no_effect(plan, prediction, attempt),
         "beside": _beside(plan, prediction, measured, confidence),
         "p": _test(plan, prediction, data, blocks),
         "expected": "failed" if prediction.family == "control" else None,

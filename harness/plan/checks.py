@@ -110,6 +110,10 @@ def _prediction(plan: Plan, prediction: Prediction) -> Iterator[str]:
         yield f"{where}.region: has no end, so it could never fail"
     if low is not None and high is not None and low >= high:
         yield f"{where}.region: [{low}, {high}] is empty; put the lower end first"
+    if estimand.kind == "mcnemar" and (prediction.rule, estimand.of) != ("point", "correct"):
+        yield f"{where}: mcnemar is of correct, by rule point: a p-value has no interval"
+    if estimand.kind == "model_ratio" and estimand.of != "tokens_per_verification":
+        yield f"{where}.estimand.of: the one model is that of tokens_per_verification"
     if (estimand.kind == "rate") != (estimand.per is not None):
         yield f"{where}.estimand.per: a rate needs it and nothing else takes it"
     clusters = plan.schedule.blocks

@@ -201,8 +201,17 @@ class Limits(Part):
 class Estimand(Part):
     """What a prediction is about. There are no defaults for the cluster."""
 
-    kind: Literal["log_ratio", "ratio_of_sums", "mean_diff", "agreement", "rate"]
-    """What is estimated; see `harness.analysis`."""
+    kind: Literal[
+        "log_ratio",
+        "ratio_of_sums",
+        "mean_diff",
+        "agreement",
+        "rate",
+        "mcnemar",
+        "model_ratio",
+    ]
+    """What is estimated; see `harness.analysis`. A mcnemar is its p-value; a model_ratio is what
+    was measured over what a model of it predicts."""
     of: Name
     """A measured quantity, e.g. decode_cpu_seconds, correct, tokens, cache_bytes, accepted."""
     per: Name | None = None

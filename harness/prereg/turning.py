@@ -90,6 +90,15 @@ def _results(plan: Plan, prediction: Prediction, confidence: str) -> Iterator[Re
                 spread = SCATTER * max(abs(shift), SCATTER)
                 other = base + shift + spread * scatter
                 yield mean_diff(_labels(count), base, other, weights="row", confidence=confidence)
+        case "mcnemar":
+            for p in (0.001, 0.01, 0.04, 0.2, 0.6, 1.0):
+                yield Interval(p, p, p, float(confidence), "mcnemar-midp", None, count)
+        case "model_ratio":
+            base, scatter = _shape(count)
+            for ratio in _positive(prediction.region):
+                yield cr2_interval(
+                    ratio * base * np.exp(SCATTER * scatter), base, confidence=confidence
+                )
         case "rate":
             top = 1.0 if (estimand.of, estimand.per) in _SHARES else math.inf
             yield from _rates(prediction, count, top, confidence)

@@ -87,18 +87,32 @@ def arms_grid(analysis: Json, plan_json: Json) -> Grid:
 def _cells(name: str, arm: Json, planned: Json) -> tuple[Cell, ...]:
     role = str(arm.get("role") or planned.get("role") or NOT_RECORDED)
     is_pristine = role == "pristine"
-    numbers = tuple(_cell(key, *entry, is_pristine) for key, entry in measures(arm).items())
+    floor = _floor(arm)
+    numbers = tuple(
+        _cell(key, *entry, is_pristine, floor if key == "agreement" else "")
+        for key, entry in measures(arm).items()
+    )
     cache = size(quantity(arm.get("cache_bytes_mean")).estimate)
     return (Cell(name), Cell(role), *numbers, Cell(cache))
 
 
-def _cell(key: str, found: Quantity, unit: str, is_pristine: bool) -> Cell:
+def within(arm: Json) -> Quantity:
+    """Return how often the arm's own first two visits agree, the floor of token agreement."""
+    return quantity(arm.get("agreement_within"))
+
+
+def _floor(arm: Json) -> str:
+    found = within(arm)
+    return f"own A/A {show(found, 'share').estimate}" if found.estimate is not None else ""
+
+
+def _cell(key: str, found: Quantity, unit: str, is_pristine: bool, floor: str) -> Cell:
     if key == "agreement" and is_pristine:
-        return Cell("reference")
+        return Cell("reference", note=floor, join=", ")
     if found.reason == NO_DRAFTS:
         return Cell(NO_DRAFTS)
     shown = show(found, "" if unit == "ms" else unit)
     counts = (found.k, found.n)
     whole = [fixed(part, 0) for part in counts if part is not None]
     note = shown.interval or ("/".join(whole) if len(whole) == 2 else "")
-    return Cell(shown.estimate, note=note)
+    return Cell(shown.estimate, note=" ".join(words for words in (note, floor) if words))

@@ -10,6 +10,7 @@ from harness.report import canvas
 from harness.report.arms import arms, per_token
 from harness.report.canvas import BAND, INK, MARKS, MUTED, PAPER, ROLES, RULE, TONES, Figure
 from harness.report.costs import PARTS, Cost, cost
+from harness.report.effects import acceptance_by_place, position_effect, sorted_blocks
 from harness.report.format import finite, fixed, number, region
 from harness.report.quantity import Quantity, part, quantity, show
 from harness.report.series import Point, centre, points
@@ -26,7 +27,10 @@ def figures(analysis: Json, plan_json: Json) -> list[Figure]:
     return [
         forest(found),
         over_time(analysis, found),
+        sorted_blocks(*_series(analysis)),
+        position_effect(analysis),
         decomposition(analysis),
+        acceptance_by_place(analysis),
         cost_model(analysis),
         control(analysis),
     ]
@@ -124,10 +128,9 @@ def _beside(axis: Any, text: str) -> None:
 def over_time(analysis: Json, found: list[Verdict]) -> Figure:
     """Return the pair's log ratio in every block, in the order in which blocks were visited."""
     title = "Log ratio per block, over time"
-    seen = points(analysis, "cpu") or points(analysis, "wall")
+    seen, clock = _series(analysis)
     if not seen:
         return canvas.undrawn("blocks", title, "not recorded: the analysis holds no block series")
-    clock = "CPU" if points(analysis, "cpu") else "wall"
     middle = centre(seen, found)
 
     def draw(figure: Any) -> None:
@@ -147,6 +150,11 @@ def over_time(analysis: Json, found: list[Verdict]) -> Figure:
         "thin verticals mark new process launches."
     )
     return canvas.drawn("blocks", title, caption, (WIDTH, 3.5), draw)
+
+
+def _series(analysis: Json) -> tuple[list[Point], str]:
+    cpu = points(analysis, "cpu")
+    return (cpu, "CPU") if cpu else (points(analysis, "wall"), "wall")
 
 
 def _dots(axis: Any, seen: list[Point], label: str, mark: str, face: str) -> None:

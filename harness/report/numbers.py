@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.report import arms as arms_module
+from harness.report.bars import bar_numbers
 from harness.report.costs import PARTS
 from harness.report.escape import command_name, tex
 from harness.report.format import count, finite, scaled, size
 from harness.report.quantity import Quantity, part, quantity, show
-from harness.report.verdicts import Verdict, percent, verdicts
+from harness.report.verdicts import Verdict, chance_text, percent, verdicts
 from harness.store.canonical import Json, canonical
 from harness.store.errors import ChangedError
 
@@ -40,6 +41,8 @@ def numbers(analysis: Json, plan_json: Json) -> list[Number]:
         unit = "µs" if key.endswith("_us") else ""
         found += _interval(("cost", key), quantity(fitted.get(key)), unit)
     found += _interval(("aa",), quantity(analysis.get("aa")), "log_ratio")
+    for named, value, unit in bar_numbers(analysis):
+        found += _interval(named, value, unit)
     found += [
         Number(("blocks", key), finite(value), "blocks", count(value))
         for key, value in sorted(part(analysis, "blocks").items())
@@ -57,11 +60,17 @@ def _verdict(verdict: Verdict) -> Iterator[Number]:
     yield Number(
         (verdict.id, "confidence"), verdict.confidence, "share", percent(verdict.confidence)
     )
+    if verdict.chance is not None:
+        text = chance_text(verdict.chance)
+        yield Number((verdict.id, "chance"), verdict.chance, "share", text)
 
 
 def _arm(name: str, arm: Json) -> Iterator[Number]:
     for key, (found, unit) in arms_module.measures(arm).items():
         yield from _interval((name, key), found, unit)
+    floor = arms_module.within(arm)
+    if floor.recorded:
+        yield from _interval((name, "agreement_within"), floor, "share")
     cache = quantity(arm.get("cache_bytes_mean")).estimate
     yield Number((name, "cache"), cache, "bytes", size(cache))
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.report.arms import arms_grid
+from harness.report.bars import bars_grid, bars_note, panels
 from harness.report.costs import costs_grid, regime
+from harness.report.effects import places_grid
 from harness.report.figures import figures
 from harness.report.locked import locked_grid, rule_words, selection_grid
 from harness.report.numbers import numbers_json, numbers_tex
 from harness.report.render import render, written
 from harness.report.scope import card_facts, scope_facts, standing
+from harness.report.sentences import sentences
 from harness.report.threats import threats
 from harness.report.verdicts import outcome, verdict_grid, verdicts
 from harness.store.canonical import Json
@@ -65,6 +68,7 @@ def _values(
     head: Json | None,
 ) -> Json:
     found = verdicts(analysis, plan_json)
+    compared = panels(analysis)
     plan = str(analysis.get("plan") or plan_json.get("plan") or "plan not recorded")
     return {
         "plan": plan,
@@ -73,6 +77,11 @@ def _values(
         "run_id": str(analysis.get("run_id") or "not recorded"),
         "standing": standing(analysis),
         "outcome": outcome(found),
+        "panels": compared,
+        "bars": bars_grid(compared),
+        "bars_note": bars_note(compared),
+        "sentences": sentences(analysis, plan_json, lock, found),
+        "places": places_grid(analysis),
         "verdicts": verdict_grid(found),
         "scope": scope_facts(analysis, plan_json, lock),
         "card": card_facts(card),

@@ -65,10 +65,15 @@ def scope_facts(analysis: Json, plan_json: Json, lock: Json | None) -> Facts:
     )
 
 
+def reliance(analysis: Json) -> str:
+    """Return why the verdicts are not to be relied on, or nothing."""
+    code = finite(analysis.get("exit_code"))
+    return _STANDING.get(Exit(int(code)), "") if code in set(Exit) else ""
+
+
 def standing(analysis: Json) -> str:
     """Return what must be read before the outcome, or nothing."""
-    code = finite(analysis.get("exit_code"))
-    words = _STANDING.get(Exit(int(code))) if code in set(Exit) else None
+    words = reliance(analysis)
     if words:
         return f"{words}: the verdicts below are reported, not to be relied on."
     if analysis.get("role") == "replication":

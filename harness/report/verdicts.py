@@ -8,7 +8,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.report.format import NOT_ESTIMABLE, NOT_RECORDED, count, finite, listed, plural, region
+from harness.report.format import (
+    NOT_ESTIMABLE,
+    NOT_RECORDED,
+    count,
+    finite,
+    listed,
+    percent_round,
+    plural,
+    region,
+)
 from harness.report.grid import Cell, Column, Grid, Row
 from harness.report.quantity import Quantity, part, quantity, rows, show
 from harness.report.strip import strip
@@ -106,6 +115,12 @@ class Verdict:
         return finite(self.planned.get("confidence")) if found is None else found
 
     @property
+    def chance(self) -> float | None:
+        """The chance that the prediction would have held if the arms did not differ."""
+        found = finite(self.data.get("chance_if_no_effect"))
+        return found if found is not None and 0 <= found <= 1 else None
+
+    @property
     def is_log(self) -> bool:
         """Whether the estimate lives on a ratio scale."""
         return self.unit == "ratio"
@@ -123,6 +138,17 @@ def verdicts(analysis: Json, plan_json: Json | None = None) -> list[Verdict]:
 def percent(value: float | None) -> str:
     """Return a share as a percentage, as it was typed."""
     return NOT_RECORDED if value is None else region(value, value, "share").split(" to ")[1]
+
+
+def chance_text(share: float) -> str:
+    """Return a chance as a whole percentage; only what is certain is printed as 0 or 100.
+
+    >>> chance_text(0.041), chance_text(0.0001), chance_text(1.0)
+    ('4\u202f%', '< 1\u202f%', '100\u202f%')
+    """
+    if 0 < share < 0.005:
+        return f"< {percent_round(0.01)}"
+    return f"> {percent_round(0.99)}" if 0.995 <= share < 1 else percent_round(share)
 
 
 def verdict_grid(found: list[Verdict]) -> Grid:
@@ -163,6 +189,8 @@ def expected_note(verdict: Verdict) -> str:
 
 def _claim_note(verdict: Verdict) -> str:
     notes = [verdict.family]
+    if verdict.chance is not None:
+        notes.append(f"chance to hold if nothing differed: {chance_text(verdict.chance)}")
     if verdict.reasons:
         notes.append(verdict.reasons)
     if verdict.data.get("not_estimable"):

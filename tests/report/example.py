@@ -68,6 +68,11 @@ def _arm(name: str) -> Json:
     }
     if drafts:
         arm |= {"accepted": 7990, "drafted": 9210, "tokens_per_pass": 1 / passes}
+        kept = (2890, 2412, 1654, 1034) if name == "patched" else (2903, 2420, 1640, 1027)
+        tried = (3120, *kept[:3])
+        pairs = zip(tried, kept, strict=True)
+        arm["acceptance_by_place"] = [{"tried": at, "kept": yes} for at, yes in pairs]
+    arm["agreement_within"] = {"k": 398, "n": 400}
     if role != "pristine":
         same = 231 if name == "shallow" else 399
         arm["agreement_with_pristine"] = {
@@ -77,6 +82,35 @@ def _arm(name: str) -> Json:
             "high": min(1.0, same / 400 + 0.004),
         }
     return arm
+
+
+def _bars() -> Json:
+    pairs = (
+        ("A/A", ("pristine", "pristine"), (1.006, 0.982, 1.031), (0.0, -0.0125, 0.0125)),
+        ("A/B", ("pristine", "patched"), (2.28, 2.25, 2.32), (-0.0025, -0.0204, 0.0153)),
+        ("A/known-bad", ("pristine", "shallow"), (2.53, 2.48, 2.58), (-0.3425, -0.389, -0.296)),
+    )
+    kinds: Json = {"time": [], "accuracy": []}
+    for label, arms, *values in pairs:
+        for kind, ends in zip(kinds, values, strict=True):
+            found = dict(zip(("estimate", "low", "high"), ends, strict=True))
+            kinds[kind].append({"label": label, "arms": list(arms), **found})
+    return kinds
+
+
+def _positions() -> list[Json]:
+    means = {"pristine": (0.021, -0.004, -0.009, -0.006), "patched": (0.014, 0.002, -0.007, -0.010)}
+    return [
+        {
+            "position": at,
+            "arm": arm,
+            "log_ratio_to_block": mean,
+            "low": mean - 0.012,
+            "high": mean + 0.012,
+        }
+        for arm, row in means.items()
+        for at, mean in enumerate(row, 1)
+    ]
 
 
 def _series() -> list[Json]:
@@ -125,18 +159,21 @@ def _verdicts(series: list[Json]) -> list[Json]:
             estimand=_time("decode_cpu_seconds"), unit="ratio", estimate=centre,
             low=centre * 0.986, high=centre * 1.014, method="t on block log ratios",
             region=[1.5, None], author_confidence=0.9,
+            chance_if_no_effect=0.0001,
         ),
         _verdict(
             "P2", "inconclusive", "answers are right as often, within two points", "secondary",
             estimand={"kind": "mean_diff", "of": "correct", "cluster": "item"},
             unit="share_difference", estimate=-0.0025, low=-0.0204, high=0.0153, clusters=400,
             method="Tango score interval, paired", region=[-0.02, None], author_confidence=0.8,
+            chance_if_no_effect=0.83,
         ),
         _verdict(
             "P3", "failed", "at least nine in ten drafted tokens are accepted", "secondary",
             estimand={"kind": "rate", "of": "accepted", "per": "drafted", "cluster": "block"},
             unit="share", estimate=0.8675, low=0.8571, high=0.8776,
             method="ratio of sums, CR2", region=[0.9, None], author_confidence=0.7,
+            chance_if_no_effect=None,
         ),
         _verdict(
             "P4", "void", "the whole answer takes less wall time", "descriptive",
@@ -198,7 +235,8 @@ def analysis() -> Json:
         },
         "threats": ["One checkpoint and one item source: nothing here speaks for others."],
         "near_ties": {"counted": 17, "unexplained": 2, "tokens": 12400, "margin": 0.0002},
-        "series": {"pair": series, "arms": {}},
+        "series": {"pair": series, "arms": {}, "positions": _positions()},
+        "bars": _bars(),
     }
 
 
@@ -254,6 +292,18 @@ def head() -> Json:
     return {"count": 9, "digest": digest("head")}
 
 
+def older() -> Json:
+    """Return an analysis that was written before the optional fields were there."""
+    found = analysis()
+    del found["bars"], found["series"]["positions"]
+    for arm in found["arms"].values():
+        arm.pop("acceptance_by_place", None)
+        arm.pop("agreement_within")
+    for verdict in found["verdicts"]:
+        verdict.pop("chance_if_no_effect", None)
+    return found
+
+
 def hostile() -> Json:
     """Return an analysis in which every free text tries to break out of its page."""
     found = copy.deepcopy(analysis())
@@ -263,7 +313,10 @@ def hostile() -> Json:
     found["verdicts"][2]["method"] = bad
     found["threats"] = [bad]
     found["scope"]["model"] = bad
-    found["arms"][bad] = found["arms"].pop("ripe")
+    found["arms"][bad] = found["arms"].pop("selfspec")
+    found["bars"]["time"][0] |= {"label": bad, "arms": [bad, bad]}
+    found["bars"]["accuracy"][1] = {"label": bad, "not_estimable": bad}
+    found["series"]["positions"][0]["arm"] = bad
     return found
 
 
