@@ -24,10 +24,10 @@ def card_markdown(name: str, facts: dict[str, Any]) -> str:
         "## Drafts of four tokens: conditional acceptance by place",
         _drafts_table(measured["acceptance"]),
         "## Rebuild",
-        f"`harness train {name}` trains it again on one thread. Each step depends on the recipe and "
-        "its seed only; another machine or torch version rounds differently and ends in another "
-        "file. The recipe, its last part included, was chosen by looking at train and explore "
-        "items; no select or confirm item was drawn for it.",
+        f"`harness train {name}` trains it again on one thread. Each step depends on the recipe "
+        "and its seed only; another machine or torch version rounds differently and ends in "
+        "another file. The recipe, its last part included, was chosen by looking at train and "
+        "explore items; no select or confirm item was drawn for it.",
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -55,7 +55,7 @@ def _facts_table(facts: dict[str, Any]) -> str:
 
 
 def _loops_table(probes: list[dict[str, Any]]) -> str:
-    loops = list(probes[0]["answer_loss"])
+    loops = sorted(probes[0]["answer_loss"], key=int)
     rows = []
     for key, title in (("accuracy", "accuracy"), ("answer_loss", "answer loss (nats)")):
         for probe in probes:
