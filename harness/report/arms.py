@@ -103,7 +103,11 @@ def within(arm: Json) -> Quantity:
 
 def _floor(arm: Json) -> str:
     found = within(arm)
-    return f"own A/A {show(found, 'share').estimate}" if found.estimate is not None else ""
+    return (
+        f"own\N{NO-BREAK SPACE}A/A\N{NO-BREAK SPACE}{show(found, 'share').estimate}"
+        if found.estimate is not None
+        else ""
+    )
 
 
 def _cell(key: str, found: Quantity, unit: str, is_pristine: bool, floor: str) -> Cell:

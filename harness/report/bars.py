@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from harness.report.escape import one_line
 from harness.report.format import MINUS, NOT_RECORDED, finite, listed
 from harness.report.grid import NO_DRAWING, Cell, Column, Grid, Row
 from harness.report.quantity import Quantity, part, quantity, rows, show
@@ -77,9 +78,9 @@ def _panel(key: str, title: str, unit: str, line: float, entries: list[Json]) ->
 
 def _bar(entry: Json, unit: str) -> Bar:
     named = entry.get("arms")
-    arms = " against ".join(str(arm) for arm in named) if isinstance(named, list) else ""
+    arms = one_line(" against ".join(str(arm) for arm in named)) if isinstance(named, list) else ""
     level = finite(entry.get("confidence_level"))
-    return Bar(str(entry.get("label") or "unnamed"), arms, quantity(entry), unit, level)
+    return Bar(one_line(entry.get("label") or "unnamed"), arms, quantity(entry), unit, level)
 
 
 def _drawing(bar: Bar, place: Scale, line: float) -> Markup:
@@ -152,9 +153,9 @@ def bars_note(found: list[Panel]) -> str:
     """Return how the bars are to be read."""
     levels = {bar.level for panel in found for bar in panel.bars if bar.found.known}
     one = next(iter(levels)) if len(levels) == 1 else None
-    interval = "interval" if one is None else f"{percent(one)} interval"
+    interval = "intervals" if one is None else f"{percent(one)} intervals"
     return (
-        f"Bars start where the arms would be equal; whiskers are the {interval}. "
+        f"Bars start where the arms would be equal; whiskers are {interval}. "
         "A/A is what the measurement finds where nothing differs; A/known-bad is what it finds "
         "where something is known to be wrong."
     )

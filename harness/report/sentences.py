@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.report.format import NOT_RECORDED, count, finite, missing
+from harness.report.format import NOT_ESTIMABLE, NOT_RECORDED, count, finite
 from harness.report.quantity import part
 from harness.report.scope import attempt_words, reliance, scope_facts
 from harness.report.verdicts import Verdict, expected_note, percent
@@ -30,10 +30,8 @@ def _verdict(verdict: Verdict) -> str:
 
 def _figures(verdict: Verdict) -> str:
     estimate, interval = verdict.shown
-    if verdict.found.estimate is None:
-        pieces = [f"the estimate is {missing(verdict.found.reason)}"]
-    else:
-        pieces = [f"estimate {estimate}"]
+    is_known = verdict.found.estimate is not None
+    pieces = [f"estimate {estimate}" if is_known else _no_estimate(verdict)]
     level = finite(verdict.data.get("confidence_level"))
     if interval:
         named = (
@@ -45,6 +43,11 @@ def _figures(verdict: Verdict) -> str:
     if finite(clusters) is not None:
         pieces.append(f"{count(clusters)} {per or 'cluster'}s")
     return ", ".join(pieces)
+
+
+def _no_estimate(verdict: Verdict) -> str:
+    reason = verdict.found.reason
+    return f"{NOT_ESTIMABLE} ({reason})" if reason else NOT_ESTIMABLE
 
 
 def _about(analysis: Json, plan_json: Json, lock: Json | None) -> str:

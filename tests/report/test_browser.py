@@ -32,8 +32,8 @@ def test_the_run_page_opens(tmp_path: Path, files: dict[str, bytes]) -> None:
     page, log = _open(tmp_path / "report" / "report.html", tmp_path / "profile", "--dump-dom")
     assert "CONSOLE" not in log
     assert html_cells(page) == html_cells(files["report.html"].decode())
-    assert page.count("<figure ") == 5
-    assert page.count('<svg role="img"') == 5
+    assert page.count("<figure ") == 8
+    assert page.count('<svg role="img"') == 8
     assert page.count('data-cell="verdicts.') == 5 * 9
     assert page.count('data-cell="arms.') == 5 * 10
 

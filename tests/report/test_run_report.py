@@ -73,8 +73,8 @@ def test_the_page_needs_nothing_else(page: str) -> None:
     assert "@import" not in page and "url(http" not in page
     ids = re.findall(r'\bid="([^"]+)"', page)
     figures = [name for name in ids if name.startswith("figure-")]
-    assert len(figures) == 5
-    assert page.count('<svg role="img"') == 5
+    assert len(figures) == 8
+    assert page.count('<svg role="img"') == 8
     assert page.count('class="strip ') == 4
 
 
@@ -121,7 +121,7 @@ def test_latex_and_markdown_hold_every_prediction(files: dict[str, bytes]) -> No
 
 def test_markdown_tables_are_rectangular(files: dict[str, bytes]) -> None:
     blocks = re.findall(r"(?:^\|.*\n)+", files["report.md"].decode(), re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 7
     for block in blocks:
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
         assert len(widths) == 1
