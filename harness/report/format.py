@@ -15,6 +15,7 @@ UNITS: dict[str, tuple[float, str]] = {
     "share": (100.0, f"{THIN}%"),
     "share_difference": (100.0, f"{THIN}pp"),
     "log_ratio": (1.0, ""),
+    "p": (1.0, ""),
     "": (1.0, ""),
 }
 """Unit of an analysis → factor and suffix on the page; any other unit is printed as it is."""

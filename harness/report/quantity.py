@@ -11,6 +11,7 @@ from harness.report.format import (
     finite,
     fixed,
     missing,
+    number,
     scaled,
 )
 from harness.store.canonical import Json
@@ -77,6 +78,10 @@ def quantity(value: object) -> Quantity:
     )
 
 
+SMALLEST_P = 1e-4
+"""Below this a p-value is printed as smaller than it: its digits say nothing more."""
+
+
 @dataclass(frozen=True)
 class Shown:
     """A quantity as text: the estimate with its unit, and the interval that goes with it."""
@@ -96,6 +101,8 @@ def _end(value: float | None, decimals: int, factor: float) -> str:
 
 def show(found: Quantity, unit: str = "", beside: Sequence[float | None] = ()) -> Shown:
     """Return `found` as text; no figure is rounded across or onto a bound in `beside`."""
+    if unit == "p" and found.estimate is not None:
+        return Shown(_p_value(found.estimate), "")
     factor, suffix = scaled(unit)
     values = [value * factor for value in found.known]
     bounds = [bound * factor for bound in beside if bound is not None]
@@ -109,3 +116,8 @@ def show(found: Quantity, unit: str = "", beside: Sequence[float | None] = ()) -
         words = missing(found.reason) if found.recorded or found.reason else NOT_RECORDED
         return Shown(words, interval)
     return Shown(f"{fixed(found.estimate * factor, decimals)}{suffix}", interval)
+
+
+def _p_value(value: float) -> str:
+    """Return a p-value as it is usually printed; it is no estimate and has no interval."""
+    return f"p = {number(value, 2)}" if value >= SMALLEST_P else f"p < {SMALLEST_P:g}"
