@@ -210,7 +210,8 @@ def _test(plan: Plan, prediction: Prediction, data: Scored, blocks: Collection[i
         items = trial_pairs(estimand, data, blocks)
         lost = sum(a > b for a, b in zip(items.a, items.b, strict=True))
         won = sum(b > a for a, b in zip(items.a, items.b, strict=True))
-        return _p(mcnemar(lost, won, "midp")) | {"lost": lost, "won": won}
+        exact = mcnemar(lost, won, "exact").p
+        return _p(mcnemar(lost, won, "midp")) | {"exact": exact, "lost": lost, "won": won}
     return None
 
 

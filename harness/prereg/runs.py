@@ -304,8 +304,10 @@ def _verdicts(one: _Checked, seal_digest: str, recompute: Recompute | None) -> l
             text = f"the records give no analysis: {type(error).__name__}: {error}"
             findings.append(changed(one.name("journal.log"), text))
     if again is not None and digest(again) != body.analysis_digest:
-        kind = changed if words(again) != _recorded_words(body) else remark
-        findings.append(kind(path, f"computed anew it differs from {where}"))
+        if words(again) != _recorded_words(body):
+            findings.append(changed(path, f"computed anew, its verdicts differ from {where}"))
+        else:
+            findings.append(remark(path, f"later code adds to it, with the verdicts of {where}"))
     if one.run.analysis.exists():
         findings += _kept_analysis(one, body, again, where)
     return findings

@@ -7,6 +7,7 @@ from harness.run.aa import aa_phase
 from harness.run.blocks import run_blocks
 from harness.run.context import RunContext, RunOutcome
 from harness.run.crew import Crew
+from harness.run.environment import machine_id
 from harness.run.interrupts import Interrupts
 from harness.run.journal import Journal
 from harness.run.lease import lease
@@ -16,9 +17,11 @@ from harness.run.samples import publish
 from harness.run.session import Session
 from harness.run.settle import sweep
 from harness.run.state import RunState
+from harness.store.canonical import Json
 from harness.store.errors import (
     ChangedError,
     NotReadyError,
+    RefusedError,
     StorageError,
     UsageError,
     VoidError,
@@ -59,6 +62,7 @@ def _check(context: RunContext) -> None:
                 f"{context.paths.root.name}: started with {name} digest "
                 f"{str(manifest.get(f'{name}_digest'))[:12]}…, found {value[:12]}…"
             )
+    _check_node(context, manifest)
     needed = 1 + max(index for block in context.order.blocks for index in block.items)
     if len(context.items) < needed:
         raise UsageError(f"items: found {len(context.items)}, the order needs {needed}")
@@ -68,6 +72,17 @@ def _check(context: RunContext) -> None:
         raise UsageError(
             f"partitions.explore: found {len(context.explore)}, expected at least "
             f"schedule.block_items = {schedule.block_items} for A/A and warm-up"
+        )
+
+
+def _check_node(context: RunContext, manifest: Json) -> None:
+    """Blocks are never pooled over nodes, so a run is resumed where it was started."""
+    started = manifest.get("machine")
+    here = machine_id(str(manifest["nonce"]))
+    if not isinstance(started, dict) or started.get("id") != here:
+        raise RefusedError(
+            f"{context.paths.root.name}: was started on another machine; a run's blocks are never "
+            "pooled over nodes, so resume it there, or give it up with `harness deviate --abandon`"
         )
 
 

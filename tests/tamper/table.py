@@ -36,7 +36,7 @@ CASES = {
     23: "an item in two partitions: 2; a selection from a confirm run: 2; opened items: 5",
     24: "a second run: a replication; after a crash: resumed; a deleted run: 4",
     25: "patch, package, device or code changed: 3 before the run; 3 within it",
-    26: "a metric that is no number: 3, never a pass; failed answers are counted",
+    26: "a metric that is no number: 3, never a pass; failed answers are counted; two nodes: 5",
     27: "an unscored pass promoted: 3; a report edited: 3, naming the cell",
     28: "rules that cannot turn, claims without a margin, fitted regions: 2, or flagged",
     29: "clocks set back and ahead: named, and decide nothing; a run before its lock: 3",

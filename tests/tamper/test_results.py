@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.store.errors import StoppedError
 from tests.cli.study import CONFIRM, SELECT, harness, ok, write_plans
 from tests.tamper import hands
 from tests.tamper.plans import DIRECT, EXPLORE, write
@@ -306,3 +307,24 @@ def test_t28_weak_claims_are_flagged(study: Path) -> None:
     out = ok(study, "freeze", "--dry-run", "conf=toy_later").out
     assert "flag: conf/toy_later.yaml: predictions.P3" in out
     assert "without a control prediction" in out
+
+
+def test_t26_blocks_of_two_nodes_are_not_pooled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was stopped on one machine is not resumed on another."""
+    write_plans(tmp_path)
+    ok(tmp_path, "freeze", "conf=toy_select")
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.run.supervisor.run_blocks", _stopped)
+        assert harness(tmp_path, "run", "conf=toy_select").code == 130
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.run.environment._own_id", lambda: "another machine")
+        refused = harness(tmp_path, "run", "conf=toy_select")
+    assert refused.code == 5
+    assert "another machine" in refused.err
+    ok(tmp_path, "run", "conf=toy_select")
+
+
+def _stopped(session: object) -> None:
+    raise StoppedError("stopped")
