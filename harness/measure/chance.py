@@ -29,11 +29,9 @@ def chance_if_no_effect(plan: Plan, prediction: Prediction, attempt: int) -> flo
     low, high = prediction.region
     match prediction.estimand.kind:
         case "log_ratio" | "ratio_of_sums":
-            ends = (
-                None if low is None else math.log(low),
-                None if high is None else math.log(high),
-            )
-            return _inside(ends, TIME_SCATTER / math.sqrt(clusters), level)
+            if high is not None and high <= 0:
+                return 0.0
+            return _inside((_log(low), _log(high)), TIME_SCATTER / math.sqrt(clusters), level)
         case "mean_diff":
             return _inside((low, high), math.sqrt(DISCORDANCE / clusters), level)
         case "agreement":
@@ -53,3 +51,8 @@ def _inside(ends: tuple[float | None, float | None], error: float, level: str) -
     below = 1.0 if high is None else float(ndtr((high - half) / error))
     above = 0.0 if low is None else float(ndtr((low + half) / error))
     return max(0.0, below - above)
+
+
+def _log(end: float | None) -> float | None:
+    """The end on the log scale; every ratio lies above an end that is not positive."""
+    return None if end is None or end <= 0 else math.log(end)

@@ -166,8 +166,10 @@ def test_a_runner_is_told_by_its_start_not_by_its_number_alone() -> None:
     environment = {**os.environ, **family.marks(Path("logs"))}
     child = subprocess.Popen(["sleep", "60"], env=environment)
     try:
-        mine = [process.pid for process in marked(RUN, environment[RUN])]
-        assert child.pid in mine
+        deadline = time.monotonic() + 10  # the mark shows once the child has become its program
+        while child.pid not in [process.pid for process in marked(RUN, environment[RUN])]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
         assert child.pid not in [process.pid for process in orphans(environment[RUN])]
     finally:
         child.send_signal(signal.SIGKILL)
