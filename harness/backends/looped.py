@@ -39,6 +39,9 @@ def make() -> LoopedBackend:
 class LoopedBackend:
     """One arm of a looped model. Nothing survives a visit: each one makes its own cache."""
 
+    uses_torch = True
+    """A profiling pass should ask torch where the time goes."""
+
     def __init__(self) -> None:
         self._model: LoopedLM
         self._tokenizer: Tokenizer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cProfile
 import pstats
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ ROWS = 40
 Profile = dict[str, Any]
 
 
-def profile(work: Callable[[], object]) -> Profile:
+def profile(work: Callable[[], object], *, torch: bool) -> Profile:
     """Run some work once and return {tool, rows: [{name, calls, self_ns, total_ns}]}."""
-    return _torch(work) if "torch" in sys.modules else _python(work)
+    return _torch(work) if torch else _python(work)
 
 
 def _torch(work: Callable[[], object]) -> Profile:

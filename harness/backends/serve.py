@@ -56,7 +56,8 @@ def _dispatch(backend: Backend, operation: str, request: Message) -> Message:
         case "generate":
             return {"id": request["id"], **backend.generate(cast("Generate", request))}
         case "profile":
-            return profile(lambda: backend.generate(cast("Generate", request)))
+            uses_torch = bool(getattr(backend, "uses_torch", False))
+            return profile(lambda: backend.generate(cast("Generate", request)), torch=uses_torch)
         case "selftest" if hasattr(backend, "selftest"):
             return {"checks": backend.selftest([str(prompt) for prompt in request["prompts"]])}
         case "close":
