@@ -15,6 +15,7 @@ from harness.cli.output import console, note, print_json
 from harness.cli.parsing import parser
 from harness.store.errors import Exit
 
+_SGLANG_GB = 3.0
 Check = tuple[str, str, str]
 """Name, state (ok, absent, broken), detail."""
 
@@ -144,6 +145,30 @@ def _cores() -> Check:
     return "machine", "ok", f"{detail}; timings would be noisy now" if busy else detail
 
 
+def _sglang() -> Check:
+    """SGLang lives in an environment of its own, so that it is never imported here."""
+    from harness.run.arm_environment import recipe_environment
+    from harness.store.errors import HarnessError
+    from harness.store.paths import find_project
+
+    if not sys.platform.startswith("linux"):
+        return "sglang", "absent", "runs on Linux only; use WSL on Windows"
+    try:
+        project = find_project()
+    except HarnessError:
+        return "sglang", "absent", "no project here whose envs/ could hold it"
+    built = []
+    for device in ("cpu", "cuda"):
+        environment = recipe_environment(project, "sglang", device)
+        if environment.record.is_file():
+            built.append(f"envs/{environment.root.name} ({device})")
+    if built:
+        return "sglang", "ok", f"built: {', '.join(built)}"
+    free = shutil.disk_usage(project.root).free / 1e9
+    short = f"; it needs 3 GB of disk, {free:.1f} are free" if free < _SGLANG_GB else ""
+    return "sglang", "absent", f"not built; `harness env create sglang`{short}"
+
+
 CHECKS: tuple[Callable[[], Check], ...] = (
     _python,
     _distribution,
@@ -151,5 +176,6 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _torch,
     _hard_links,
     _git,
+    _sglang,
     _cores,
 )

@@ -18,26 +18,50 @@ _SHOWN = 20
 
 
 def main(argv: Sequence[str]) -> int:
-    """Build an arm's environment, or show those that are built."""
-    made = parser("env", "environments of arms: create ARM conf=P, show conf=P", json=True)
+    """Build an arm's or an engine's environment, or show those that are built."""
+    made = parser("env", "environments: create ENGINE, create ARM conf=P, show conf=P", json=True)
     made.add_argument("action", choices=("create", "show"))
+    made.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="for an ENGINE")
     words_argument(made)
     args = parse_mixed(made, argv)
-    from harness.plan.compose import compose
-    from harness.plan.words import parse_words
+    from harness.run.recipe import NAMES
     from harness.store.errors import UsageError
     from harness.store.paths import find_project
 
     project = find_project()
-    arms = [word for word in args.words if "=" not in word]
-    given = parse_words([word for word in args.words if "=" in word])
-    plan = compose(project, given.plan, given.overrides).plan
+    names = [word for word in args.words if "=" not in word]
+    settings = [word for word in args.words if "=" in word]
+    if args.action == "create" and len(names) != 1:
+        raise UsageError(
+            f"env create: name one engine ({', '.join(NAMES)}), or one arm and its plan: "
+            "env create ARM conf=PLAN"
+        )
+    if args.action == "create" and not settings and names[0] in NAMES:
+        _create_recipe(project, names[0], args.device)
+        return Exit.DONE
+    plan = _plan(project, settings)
     if args.action == "create":
-        if len(arms) != 1:
-            raise UsageError("env create: name one arm, then the plan: env create ARM conf=PLAN")
-        _create(project, plan, arms[0])
+        _create(project, plan, names[0])
     _show(project, plan, as_json=args.json)
     return Exit.DONE
+
+
+def _plan(project: Project, settings: list[str]) -> Plan:
+    from harness.plan.compose import compose
+    from harness.plan.words import parse_words
+
+    given = parse_words(settings)
+    return compose(project, given.plan, given.overrides).plan
+
+
+def _create_recipe(project: Project, name: str, device: str) -> None:
+    from harness.run.env_build import build_recipe
+
+    record = build_recipe(project, name, device, show=lambda line: note(f"  {line}"))
+    console().print(
+        f"{name}: python {record['python']}, {len(record['packages'])} packages, "
+        f"{len(record['files'])} files, tree {record['tree'][:12]}"
+    )
 
 
 def _create(project: Project, plan: Plan, arm: str) -> None:
@@ -49,6 +73,8 @@ def _create(project: Project, plan: Plan, arm: str) -> None:
 
 
 def _show(project: Project, plan: Plan, *, as_json: bool) -> None:
+    from harness.run.arm_environment import how_to_build
+
     built = _built(project, plan)
     if as_json:
         print_json({arm: _facts(record) for arm, record in built.items()})
@@ -58,7 +84,7 @@ def _show(project: Project, plan: Plan, *, as_json: bool) -> None:
         if plan.arms[arm].environment is None:
             out.print(f"{arm}: the harness's own environment")
         elif arm not in built:
-            out.print(f"{arm}: not built; `harness env create {arm} conf={plan.plan}`")
+            out.print(f"{arm}: not built; `{how_to_build(plan, arm)}`")
         else:
             one = built[arm]
             out.print(

@@ -68,25 +68,83 @@ class Partitions(Part):
 class CacheSpec(Part):
     """Which planes a read sees, and how the prompt is run."""
 
-    policy: Literal["full", "deepest", "ripe"]
-    """full: own plane; deepest: plane R; ripe: own plane within the window, plane R beyond."""
+    policy: Literal[
+        "full",
+        "deepest",
+        "ripe",
+        "first_loops",
+        "last_planes",
+        "every_mth",
+        "sinks_ripe",
+        "second_plane",
+        "per_head",
+        "compress",
+    ]
+    """full: own plane; deepest: plane R; ripe: own plane within the window, plane R beyond.
+    first_loops: planes 1..k, later loops read plane k; last_planes: the last k, earlier loops read
+    the first of them; every_mth: planes R, R − m, …, a loop reads the next one from it on;
+    sinks_ripe: ripe, and own plane for the first positions; second_plane: ripe, where loops up to a
+    plane read that one; per_head: ripe with a window for each KV head; compress: upstream's slots.
+    Each takes the options that name it below, and needs all of them."""
     window: Natural | Selected | None = None
-    """W of RIPE: how many *earlier* positions are read at their own plane."""
+    """W of ripe, sinks_ripe and second_plane: how many *earlier* positions are read at their own
+    plane."""
     prefill: Literal["exact", "full_prompt"] = "full_prompt"
     """exact: passes of at most W + 1 tokens; full_prompt: the prompt at full depth in one pass."""
+    planes: Positive | None = None
+    """k of first_loops and last_planes: how many planes are kept."""
+    every: Positive | None = None
+    """m of every_mth."""
+    sinks: Natural | None = None
+    """Of sinks_ripe: how many first positions keep all their planes."""
+    plane: Positive | None = None
+    """Of second_plane: the plane kept beside plane R."""
+    windows: list[Natural] | None = None
+    """Of per_head: W for each KV head."""
+    slots: Positive | None = None
+    """S of compress, a multiple of 4; for 2 prelude and 4 core layers only."""
+    budget_bytes: Positive | None = None
+    """Bytes that a visit's cache may allocate; where it needs more, the visit's outcome is oom."""
+
+
+class WaveSpec(Part):
+    """How waves move: tokens at different depths advance together (`harness.looped.waves`)."""
+
+    inner: Positive
+    """Loops of every position a step; a divisor of the arm's loops."""
+    headway: Positive = 1
+    """New positions a step."""
+    longest: Positive = 128
+    """Most positions in flight."""
+    on_change: Literal["continue", "restart"] = "continue"
+    """What a position does when the token before it turns out another: go on from its state, or
+    start again, which with cache.policy full is exact."""
+    exit_change: Annotated[float, Field(ge=0)] = 0.0
+    """Freeze early where a step changes the state by less than this share; 0 never does."""
 
 
 class DecodeSpec(Part):
-    """Sequential or self-speculative decoding."""
+    """Sequential, self-speculative or diagonal decoding, greedy unless a temperature is set."""
 
-    kind: Literal["sequential", "speculative"]
-    """One token a pass, or drafts of few loops verified together."""
+    kind: Literal["sequential", "speculative", "wavefront"]
+    """One token a pass; drafts of few loops verified together; or waves, which take cache.policy
+    full (own planes) or deepest (one shared plane), and draw nothing."""
     draft_loops: Positive | Selected | None = None
     """Loops of a draft, d."""
     draft_tokens: Positive | Selected | None = None
     """Drafts verified together, γ."""
     draft_reads: Literal["deepest", "policy"] | None = None
     """What drafts read of earlier positions: plane R (the default), or what the policy says."""
+    reuse: bool | None = None
+    """Whether verification resumes after the drafts' loops; needs draft_reads policy, and W ≥ γ."""
+    wave: WaveSpec | None = None
+    """Of wavefront."""
+    temperature: Annotated[float, Field(gt=0)] | None = None
+    """Tokens are drawn at this temperature; unset: the most likely token is taken."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Draws are from the fewest tokens that have this much of the chance."""
+    seed: Natural | None = None
+    """Keys the draws, with the item: a row's draws do not depend on its batch (default 0)."""
 
 
 ProjectFile = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*$")]
@@ -114,6 +172,8 @@ class SourcePatch(Part):
 class EnvironmentSpec(Part):
     """The arm's own Python environment, built by `harness env create`; unset: the harness's own."""
 
+    recipe: Literal["sglang"] | None = None
+    """An engine whose lock file ships with the harness; `harness env create sglang` builds it."""
     python: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] | None = None
     """An interpreter by name, such as python3.12; by default the harness's."""
     lock: ProjectFile | None = None
@@ -134,13 +194,13 @@ class ArmSpec(Part):
     role: Literal["pristine", "patched", "control"]
     """pristine: the reference; patched: what is claimed; control: an arm that must be caught."""
     backend: Name
-    """looped, fake or process."""
+    """looped, sglang, http, fake or process."""
     cache: CacheSpec | None = None
     decode: DecodeSpec | None = None
     loops: Positive | None = None
     """Loops of this arm where they differ from the model's."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Options of the `fake` and `process` backends."""
+    """Options of the backend, see its page; `looped` has none."""
     patch: list[str] = Field(default_factory=list)
     """Project files that make up the patch; copied and hashed at freeze."""
     environment: EnvironmentSpec | None = None

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.plan.checks import environment_files
 from harness.plan.schema import EnvironmentSpec, Plan
+from harness.run.recipe import recipe_of
 from harness.store.canonical import Json
 from harness.store.digests import FileTable, digest, file_table, walk
 from harness.store.errors import ChangedError, NotReadyError
@@ -57,8 +58,18 @@ def environment_of(
     if spec is None:
         return None
     inputs = input_table(project, plan, spec, locked=locked)
+    return _named(project, spec, inputs, spec.recipe or arm)
+
+
+def recipe_environment(project: Project, name: str, device: str) -> ArmEnvironment:
+    """Return where the environment of a recipe lies that no plan adds anything to."""
+    spec = EnvironmentSpec.model_validate({"recipe": name})
+    return _named(project, spec, recipe_of(name, device).table(), name)
+
+
+def _named(project: Project, spec: EnvironmentSpec, inputs: FileTable, name: str) -> ArmEnvironment:
     named = {"spec": spec_json(spec), "inputs": inputs}
-    return ArmEnvironment(project.environments / f"{arm}-{digest(named)[:12]}")
+    return ArmEnvironment(project.environments / f"{name}-{digest(named)[:12]}")
 
 
 def spec_json(spec: EnvironmentSpec) -> Json:
@@ -75,7 +86,8 @@ def input_folder(project: Project, plan: Plan, *, locked: bool) -> Path:
 def input_table(project: Project, plan: Plan, spec: EnvironmentSpec, *, locked: bool) -> FileTable:
     """Return the table of the files that an environment is built from."""
     folder = input_folder(project, plan, locked=locked)
-    return file_table(folder, [folder / name for name in environment_files(spec)])
+    table = file_table(folder, [folder / name for name in environment_files(spec)])
+    return table | recipe_of(spec.recipe, plan.model.device).table() if spec.recipe else table
 
 
 def tree_table(site: Path) -> FileTable:
@@ -97,15 +109,23 @@ def prover(project: Project, plan: Plan, *, locked: bool) -> Prover:
         if environment is None:
             return None
         if not environment.record.is_file():
-            raise NotReadyError(
-                f"arms.{arm}.environment: not built; `harness env create {arm} conf={plan.plan}`"
-            )
+            raise NotReadyError(f"arms.{arm}.environment: not built; `{how_to_build(plan, arm)}`")
         stamp = _stamp(environment.site)
         if arm not in proven or proven[arm][0] != stamp:
             proven[arm] = (stamp, _checked(plan, arm, environment))
         return proven[arm][1]
 
     return prove
+
+
+def how_to_build(plan: Plan, arm: str) -> str:
+    """Return the command that builds an arm's environment."""
+    spec = plan.arms[arm].environment
+    shipped = spec is not None and spec_json(spec) == {"recipe": spec.recipe}
+    if not shipped or spec is None:
+        return f"harness env create {arm} conf={plan.plan}"
+    device = " --device cuda" if plan.model.device == "cuda" else ""
+    return f"harness env create {spec.recipe}{device}"
 
 
 def _checked(plan: Plan, arm: str, environment: ArmEnvironment) -> Json:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import harness
@@ -19,10 +20,12 @@ from harness.run.arm_environment import (
     environment_of,
     input_folder,
     input_table,
+    recipe_environment,
     spec_json,
     tree_table,
 )
 from harness.run.privacy import scrub
+from harness.run.recipe import Recipe, recipe_of
 from harness.store.canonical import Json
 from harness.store.digests import FileTable, digest
 from harness.store.errors import ChangedError, NotReadyError, RefusedError, UsageError
@@ -35,6 +38,19 @@ _LIST = (
     "{d.metadata['Name']: d.version for d in m.distributions()}]))"
 )
 Show = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Order:
+    """One environment to build: from what, where, and how messages name it."""
+
+    label: str
+    name: str
+    spec: EnvironmentSpec
+    recipe: Recipe | None
+    environment: ArmEnvironment
+    files: Path
+    inputs: FileTable
 
 
 def build(project: Project, plan: Plan, arm: str, *, locked: bool, show: Show) -> Json:
@@ -52,20 +68,39 @@ def build(project: Project, plan: Plan, arm: str, *, locked: bool, show: Show) -
     )
     if spec is None or environment is None:
         raise UsageError(f"arms.{arm}.environment: not set, so the arm runs in the harness's own")
+    recipe = recipe_of(spec.recipe, plan.model.device) if spec.recipe else None
+    files, inputs = (
+        input_folder(project, plan, locked=locked),
+        input_table(project, plan, spec, locked=locked),
+    )
+    label = f"arms.{arm}.environment"
+    return _build(project, _Order(label, arm, spec, recipe, environment, files, inputs), show)
+
+
+def build_recipe(project: Project, name: str, device: str, *, show: Show) -> Json:
+    """Build the environment that every arm with this recipe alone shares; see `build`."""
+    recipe = recipe_of(name, device)
+    environment = recipe_environment(project, name, device)
+    spec = EnvironmentSpec.model_validate({"recipe": name})
+    order = _Order(name, name, spec, recipe, environment, project.root, recipe.table())
+    return _build(project, order, show)
+
+
+def _build(project: Project, order: _Order, show: Show) -> Json:
+    spec, environment = order.spec, order.environment
     if environment.record.exists():
         raise RefusedError(f"envs/{environment.root.name}: is built already; remove it first")
     with storage_errors(environment.root):
         shutil.rmtree(environment.root, ignore_errors=True)
         environment.root.mkdir(parents=True)
-    files = input_folder(project, plan, locked=locked)
-    _install(project, spec, environment, files, _Runner(arm, show))
+    _install(project, order, _Runner(order.label, show))
     table = tree_table(environment.site)
     python, packages = _versions(environment)
     record: Json = {
         "format": FORMAT,
-        "arm": arm,
+        "arm": order.name,
         "spec": spec_json(spec),
-        "inputs": input_table(project, plan, spec, locked=locked),
+        "inputs": order.inputs,
         "python": python,
         "packages": packages,
         "tree": digest(table),
@@ -73,7 +108,7 @@ def build(project: Project, plan: Plan, arm: str, *, locked: bool, show: Show) -
     }
     if spec.tree is not None and spec.tree != record["tree"]:
         raise ChangedError(
-            f"arms.{arm}.environment: built tree {record['tree'][:12]}…, expected "
+            f"{order.label}: built tree {record['tree'][:12]}…, expected "
             f"{spec.tree[:12]}…; another platform or index gave other files"
         )
     create_json(environment.record, record)
@@ -83,8 +118,8 @@ def build(project: Project, plan: Plan, arm: str, *, locked: bool, show: Show) -
 class _Runner:
     """Runs the steps of one build, each shown first."""
 
-    def __init__(self, arm: str, show: Show) -> None:
-        self.arm, self.show = arm, show
+    def __init__(self, label: str, show: Show) -> None:
+        self.label, self.show = label, show
 
     def __call__(self, words: Sequence[str], **more: str) -> None:
         self.show(" ".join(words))
@@ -94,20 +129,21 @@ class _Runner:
                 words, capture_output=True, text=True, env=environment, check=False, timeout=3600
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NotReadyError(f"arms.{self.arm}.environment: {words[0]}: {error}") from error
+            raise NotReadyError(f"{self.label}: {words[0]}: {error}") from error
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
             said = next((line for line in lines if "rror" in line), lines[-1])
-            raise NotReadyError(f"arms.{self.arm}.environment: {words[0]}: {scrub(said)[:300]}")
+            raise NotReadyError(f"{self.label}: {words[0]}: {scrub(said)[:300]}")
 
 
-def _install(
-    project: Project, spec: EnvironmentSpec, environment: ArmEnvironment, files: Path, run: _Runner
-) -> None:
-    run([_interpreter(run.arm, spec.python), "-m", "venv", "--without-pip",
+def _install(project: Project, order: _Order, run: _Runner) -> None:
+    spec, environment, files = order.spec, order.environment, order.files
+    run([_interpreter(order.label, spec.python), "-m", "venv", "--without-pip",
          str(environment.root / "venv")])  # fmt: skip
     pip = [sys.executable, "-m", "pip", "--python", str(environment.python), "install"]
     pip += ["--quiet", "--no-input", "--disable-pip-version-check", "--no-compile"]
+    if order.recipe:
+        order.recipe.install(environment.python, environment.site, pip, run)
     if spec.lock:
         run([*pip, "--require-hashes", "-r", str(files / spec.lock)])
     if spec.git:
@@ -121,10 +157,10 @@ def _install(
     (environment.wire / "harness").symlink_to(Path(harness.__file__).parent)
 
 
-def _interpreter(arm: str, name: str | None) -> str:
+def _interpreter(label: str, name: str | None) -> str:
     found = sys.executable if name is None else shutil.which(name)
     if found is None:
-        raise NotReadyError(f"arms.{arm}.environment.python: {name} is not on the path")
+        raise NotReadyError(f"{label}.python: {name} is not on the path")
     return found
 
 
@@ -145,9 +181,7 @@ def _patch(source: SourcePatch, environment: ArmEnvironment, diff: Path, run: _R
     if not own.exists():
         found = importlib.util.find_spec(source.package)
         if found is None or not found.submodule_search_locations:
-            raise NotReadyError(
-                f"arms.{run.arm}.environment.source: package {source.package} is not installed"
-            )
+            raise NotReadyError(f"{run.label}.source: package {source.package} is not installed")
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
         shutil.copytree(found.submodule_search_locations[0], own, ignore=ignored)
     apply = ["git", "-C", str(environment.site), "apply", "-p1", str(diff)]

@@ -1,0 +1,1 @@
+"""SGLang as an engine: its worker, our looped models for it, the RIPE patch, and how to install it."""
