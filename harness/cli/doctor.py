@@ -93,6 +93,7 @@ def _required() -> Check:
         "matplotlib",
         "jinja2",
         "filelock",
+        "tokenizers",
     ):
         try:
             importlib.metadata.version(name)

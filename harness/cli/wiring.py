@@ -30,6 +30,7 @@ MEASURING = (
     "tasks",
 )
 """Packages whose code decides what is measured and how it is judged; locked with a plan."""
+_BESIDE_SOURCES = frozenset({"cpu.txt", "cuda.txt", "entry_points.txt"})
 
 
 def draw_items(plan: Plan, bucket: str, key: str, count: int) -> tuple[Item, ...]:
@@ -100,8 +101,9 @@ def _decides(path: Path) -> bool:
 
 
 def code_files() -> list[Path]:
-    """Return the source files that decide what is measured and how it is judged."""
-    return sorted(path for name in MEASURING for path in (PACKAGE / name).rglob("*.py"))
+    """Return what decides what is measured and how it is judged: sources and engines' locks."""
+    found = (path for name in MEASURING for path in (PACKAGE / name).rglob("*"))
+    return sorted(path for path in found if path.suffix == ".py" or path.name in _BESIDE_SOURCES)
 
 
 def aa_interval(logs: Sequence[float]) -> dict[str, Any]:

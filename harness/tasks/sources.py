@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.tasks import arithmetic, notes
+from harness.tasks import arithmetic, gsm8k, notes
 from harness.tasks.items import Item, ItemError
 
-SOURCES = (arithmetic.FAMILY, notes.FAMILY)
+SOURCES = (arithmetic.FAMILY, gsm8k.FAMILY, notes.FAMILY)
 
 
 def draw(
@@ -20,6 +20,11 @@ def draw(
     """
     if source == arithmetic.FAMILY:
         return arithmetic.draw(bucket, seed, count, _difficulty(options))
+    if source == gsm8k.FAMILY:
+        unknown = sorted(set(options) - {"shots"})
+        if unknown:
+            raise ItemError(f"options: {unknown[0]} is unknown; known is shots")
+        return gsm8k.draw(bucket, seed, count, **options)
     if source == notes.FAMILY and not options:
         return notes.draw(bucket, seed, count)
     if source == notes.FAMILY:

@@ -12,6 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.tasks.published_tokenizer import PublishedTokenizer
 
 END = 256
 _FIRST_WORD = 257
@@ -34,6 +38,11 @@ class Tokenizer:
         self._ids = {word: _FIRST_WORD + i for i, word in enumerate(self.words)}
         self._bytes = [bytes([i]) for i in range(256)] + [b""]
         self._bytes += [word.encode() for word in self.words]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Ids that end an answer."""
+        return (END,)
 
     @property
     def size(self) -> int:
@@ -68,16 +77,44 @@ class Tokenizer:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer kept in a file. Raises TokenizerError when the file is not one."""
+def load_tokenizer(path: Path) -> Tokenizer | PublishedTokenizer:
+    """The tokenizer kept in a file: an embedded model's, or a published checkpoint's.
+
+    Raises TokenizerError when the file is neither; published ones need the package `tokenizers`.
+    """
+    content = _read(path)
+    return _published(path) if isinstance(content.get("model"), dict) else _embedded(path, content)
+
+
+def embedded_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of an embedded model. Raises TokenizerError when the file is not one."""
+    return _embedded(path, _read(path))
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise TokenizerError(f"{path}: not a readable tokenizer file: {error}") from error
-    found = content.get("format") if isinstance(content, dict) else None
+    return content if isinstance(content, dict) else {}
+
+
+def _embedded(path: Path, content: dict[str, Any]) -> Tokenizer:
+    found = content.get("format")
     if found != _FORMAT:
         raise TokenizerError(f"{path}: format: found {found!r}, expected '{_FORMAT}'")
     return Tokenizer(content["words"])
+
+
+def _published(path: Path) -> PublishedTokenizer:
+    try:
+        from harness.tasks.published_tokenizer import PublishedTokenizer
+
+        return PublishedTokenizer(path.parent)
+    except ImportError as error:
+        raise TokenizerError(f"{path}: needs the package tokenizers: {error}") from error
+    except Exception as error:  # the library raises plain Exception for a broken file
+        raise TokenizerError(f"{path}: not a tokenizer that can be read: {error}") from error
 
 
 def learn_words(texts: Iterable[str], limit: int) -> tuple[str, ...]:

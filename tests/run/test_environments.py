@@ -159,7 +159,7 @@ def test_building_twice_is_refused(project: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["create", "conf=own"], 2, "name one arm"),
+        (["create", "conf=own"], 2, "one arm and its plan"),
         (["create", "nobody", "conf=own"], 2, "no such arm; arms are pristine, patched"),
     ],
 )
