@@ -41,6 +41,8 @@ class HelloReply(TypedDict):
     versions: dict[str, str]
     device: str
     patch: PatchClaim
+    engine: NotRequired[dict[str, Any]]
+    """What else decides what is measured, such as a server's resolved arguments."""
 
 
 class ProbeReply(TypedDict):
@@ -82,6 +84,8 @@ class Result(TypedDict):
     finish: Literal["stop", "length"]
     counters: Counters
     cache_bytes: int
+    error: NotRequired[str]
+    """Why an item failed where others of its batch did not; one line."""
     near_ties: NotRequired[list[list[float]]]
     """[place, margin] of every token whose top-2 margin rounding could have turned."""
 
@@ -130,7 +134,9 @@ class Backend(Protocol):
     An engine may also have `selftest(prompts: list[str]) -> list[Check]`; its worker then says so
     in the reply to `hello` and answers {"op": "selftest", "prompts": […]} with {"checks": […]}.
     A worker that says `profile` there answers {"op": "profile", …} as `generate`, but with
-    {"tool": …, "rows": [{name, calls, self_ns, total_ns}]}; `serve` does it for every engine.
+    {"tool": …, "rows": [{name, calls, self_ns, total_ns}]}; `serve` does it for every engine. Where
+    the request names `"tool": "ncu"`, Nsight Compute looks from outside: the worker only brackets
+    the visit with cudaProfilerStart and cudaProfilerStop.
     """
 
     def hello(self, request: Hello) -> HelloReply:

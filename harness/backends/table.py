@@ -14,6 +14,8 @@ from harness.store.errors import UsageError
 MODULES = {
     "fake": "harness.backends.fake",
     "looped": "harness.backends.looped",
+    "http": "harness.backends.http.backend",
+    "sglang": "harness.backends.sglang.worker",
 }
 """Engines that `python -m harness.run.worker NAME` serves; each module has `make() -> Backend`."""
 

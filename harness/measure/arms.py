@@ -12,6 +12,7 @@ from harness.measure.acceptance import places
 from harness.measure.divergence import compare, same_tokens
 from harness.measure.scored import Scored
 from harness.plan.schema import Plan
+from harness.plan.visible import BLIND
 from harness.store.canonical import Json
 
 
@@ -33,7 +34,8 @@ def _summary(plan: Plan, data: Scored, arm: str, pristine: str, near_tie: float)
         summary["agreement_with_pristine"] = compare(data, pristine, arm, items, near_tie)
         summary |= _within(data, arm, items)
     if visits:
-        summary |= _speed(visits) | {"phases": _phases(data, arm)}
+        seen = plan.arms[arm].backend not in BLIND
+        summary |= _speed(visits, seen=seen) | {"phases": _phases(data, arm) if seen else {}}
     return summary | _drafts(data, arm, items)
 
 
@@ -61,19 +63,21 @@ def share(k: int, n: int) -> Json:
     return {"k": k, "n": n, "share": k / n, "low": interval.low, "high": interval.high}
 
 
-def _speed(visits: Collection[Json]) -> Json:
+def _speed(visits: Collection[Json], *, seen: bool) -> Json:
+    """Times and rates; `seen`: whether the engine's CPU time is known."""
     totals = {
         name: sum(map(quantity, visits))
         for name, quantity in generation.VISIT.items()
-        if not name.endswith("_per_token")
+        if not name.endswith("_per_token") and (seen or "_cpu_" not in name)
     }
     tokens = sum(visit["tokens"] for visit in visits)
     summary: Json = dict(totals)
     if tokens and totals["decode_seconds"] > 0:
         summary["tokens"] = tokens
         summary["tokens_per_second"] = tokens / totals["decode_seconds"]
-        summary["tokens_per_cpu_second"] = tokens / max(totals["decode_cpu_seconds"], 1e-9)
         summary["ms_per_token"] = 1e3 * totals["decode_seconds"] / tokens
+    if tokens and seen and totals["decode_seconds"] > 0:
+        summary["tokens_per_cpu_second"] = tokens / max(totals["decode_cpu_seconds"], 1e-9)
         summary["cpu_ms_per_token"] = 1e3 * totals["decode_cpu_seconds"] / tokens
     return summary
 

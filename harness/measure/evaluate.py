@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
+from harness.analysis import PassCost
 from harness.measure.arms import arm_summaries, mean_log
 from harness.measure.bars import bars, positions
-from harness.measure.cost import CostModel, fit_cost
+from harness.measure.cost import fit_cost
 from harness.measure.order_effects import order_effects
 from harness.measure.scored import Scored, scored
 from harness.measure.verdicts import verdicts
 from harness.plan.digest import plan_digest
 from harness.plan.order import OrderTable, pair_of
 from harness.plan.schema import Plan
+from harness.plan.visible import decode_clock, tells_cpu_time
 from harness.store.canonical import Json
-
-TIMES = ("decode_cpu_seconds", "decode_seconds")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -
     """Return the analysis as JSON; the same records give the same bytes."""
     data = scored(records, order)
     pair = pair_of(plan)
-    aa = _last(records, "aa")
+    aa, clock = _last(records, "aa"), decode_clock(plan)
     bound = near_tie_bound(records)
     summaries = arm_summaries(plan, data, pair[0], bound)
     return {
@@ -64,7 +64,7 @@ def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -
         "verdicts": verdicts(plan, data, scope.attempt, _run_void(aa)),
         "aa": aa,
         "bars": bars(plan, data, pair, aa),
-        "order": order_effects(data, pair, list(plan.arms), TIMES[0]) if data.visits else {},
+        "order": order_effects(data, pair, list(plan.arms), clock) if data.visits else {},
         "blocks": _blocks(data),
         "cost_model": _cost(plan, data),
         "lock_differences": list(scope.lock_differences),
@@ -72,9 +72,9 @@ def evaluate(plan: Plan, order: OrderTable, records: list[Json], scope: Scope) -
         "threats": _threats(plan, data, aa),
         "series": {
             "names": list(pair),
-            "pair": _series(data, pair),
+            "pair": _series(plan, data, pair),
             "arms": {},
-            "positions": positions(data, list(plan.arms), TIMES[0]),
+            "positions": positions(data, list(plan.arms), clock),
         },
     }
 
@@ -140,7 +140,7 @@ def _cost(plan: Plan, data: Scored) -> Json | None:
     return None if model is None else asdict(model) | _regime(plan, model)
 
 
-def _regime(plan: Plan, model: CostModel) -> Json:
+def _regime(plan: Plan, model: PassCost) -> Json:
     decode = [arm.decode for arm in plan.arms.values() if arm.decode is not None]
     drafts = [d.draft_tokens for d in decode if isinstance(d.draft_tokens, int)]
     if not drafts:
@@ -171,9 +171,11 @@ def _threats(plan: Plan, data: Scored, aa: Json | None) -> list[str]:
     return threats
 
 
-def _series(data: Scored, pair: tuple[str, str]) -> list[Json]:
+def _series(plan: Plan, data: Scored, pair: tuple[str, str]) -> list[Json]:
     """Per block, the pair's log ratio in both clocks, with launch and order; for figures."""
-    rows = []
+    rows, clocks = [], {"log_ratio_wall": "decode_seconds"}
+    if tells_cpu_time(plan):
+        clocks = {"log_ratio_cpu": "decode_cpu_seconds", **clocks}
     for block in sorted(data.blocks.timing):
         left, right = (data.visits_of(arm, [block]) for arm in pair)
         if left and right:
@@ -182,7 +184,7 @@ def _series(data: Scored, pair: tuple[str, str]) -> list[Json]:
                 "A" if arm == pair[0] else "B"
                 for _, arm in sorted((v["position"], v["key"]["arm"]) for v in left + right)
             )
-            for label, name in zip(("log_ratio_cpu", "log_ratio_wall"), TIMES, strict=True):
+            for label, name in clocks.items():
                 row[label] = mean_log(left, name) - mean_log(right, name)
             rows.append(row)
     return rows

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.plan.caching import cache_problems, decode_problems
 from harness.plan.schema import ArmSpec, EnvironmentSpec, Plan, Prediction
+from harness.plan.visible import unseen
 from harness.store.errors import UsageError
 
 
@@ -28,6 +30,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"predictions: {duplicate} appears twice; give each prediction its own id"
     for prediction in plan.predictions:
         yield from _prediction(plan, prediction)
+    yield from unseen(plan)
 
 
 def _arms(plan: Plan) -> Iterator[str]:
@@ -40,14 +43,10 @@ def _arms(plan: Plan) -> Iterator[str]:
 
 def _arm(arm: ArmSpec) -> Iterator[str]:
     cache, decode = arm.cache, arm.decode
-    if cache is not None and (cache.policy == "ripe") != (cache.window is not None):
-        yield f"cache.window: found {cache.window} with policy {cache.policy}; only ripe takes one"
+    if cache is not None:
+        yield from cache_problems(cache)
     if decode is not None:
-        drafts = (decode.draft_loops, decode.draft_tokens)
-        if decode.kind == "speculative" and None in drafts:
-            yield "decode: speculative needs draft_loops and draft_tokens"
-        if decode.kind == "sequential" and drafts != (None, None):
-            yield "decode: sequential takes no draft_loops or draft_tokens"
+        yield from decode_problems(decode, cache)
     if arm.backend == "looped" and (cache is None or decode is None):
         yield "backend: looped needs cache and decode"
     if arm.environment is not None:

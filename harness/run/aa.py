@@ -6,6 +6,7 @@ import math
 from itertools import count
 
 from harness.plan.schema import Plan
+from harness.plan.visible import tells_cpu_time
 from harness.run.process import WorkerDiedError
 from harness.run.progress import AA_VISITS
 from harness.run.seats import Seat
@@ -67,7 +68,8 @@ def _complete(session: Session) -> list[int]:
 
 def clock_of(plan: Plan) -> str:
     """Return the `timing` field that A/A compares: CPU time on a CPU, where wall times scatter."""
-    return "decode_cpu_ns" if plan.model.device == "cpu" else "decode_ns"
+    cpu = plan.model.device == "cpu" and tells_cpu_time(plan)
+    return "decode_cpu_ns" if cpu else "decode_ns"
 
 
 def _log_ratio(visits: list[Json], clock: str) -> float:
@@ -86,7 +88,9 @@ def _judge(session: Session) -> None:
     ok = low is not None and high is not None and -delta <= low and high <= delta
     session.journal.note("aa", interval=interval, delta=delta, ok=ok, blocks=chosen, clock=clock)
     if not ok:
+        registered = session.context.role == "registered"
+        again = "freeze a new attempt" if registered else "start another run"
         raise VoidError(
             f"A/A: the interval of the log ratio is [{low}, {high}], expected within ±{delta:g}; "
-            "the run is void: quiet the machine, then freeze a new attempt"
+            f"the run is void: quiet the machine, then {again}"
         )
