@@ -57,7 +57,11 @@ def _dispatch(backend: Backend, operation: str, request: Message) -> Message:
             return {"id": request["id"], **backend.generate(cast("Generate", request))}
         case "profile":
             uses_torch = bool(getattr(backend, "uses_torch", False))
-            return profile(lambda: backend.generate(cast("Generate", request)), torch=uses_torch)
+            return profile(
+                lambda: backend.generate(cast("Generate", request)),
+                torch=uses_torch,
+                tool=request.get("tool"),
+            )
         case "selftest" if hasattr(backend, "selftest"):
             return {"checks": backend.selftest([str(prompt) for prompt in request["prompts"]])}
         case "close":

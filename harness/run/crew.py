@@ -119,7 +119,7 @@ class Crew:
         start = self._journal.state.starts[seat.worker] + 1
         log = self._context.paths.logs / f"{seat.worker}.{seat.launch}.{start}.err"
         self._own[seat.arm] = self._context.environment(seat.arm)
-        process = self._context.start_worker(seat.arm, log)
+        process = self._context.start_worker(seat.arm, log, seat.under)
         self._starting.append(process)
         return start, process
 
@@ -136,6 +136,8 @@ class Crew:
         self._live[live.seat.worker] = live
         arm, state = self._context.plan.arms[live.seat.arm], self._journal.state
         info = {name: scrubbed(live.hello.get(name)) for name in _INFO}
+        if "engine" in live.hello:
+            info["engine"] = scrubbed(live.hello["engine"])
         if (own := self._own.get(live.seat.arm)) is not None:
             info["environment"] = own
         shown = {name: live.probe.get(name) for name in ("fingerprint", "counters")}

@@ -124,6 +124,8 @@ class _Runner:
     def __call__(self, words: Sequence[str], **more: str) -> None:
         self.show(" ".join(words))
         environment = {**os.environ, **more}
+        # Compiled modules are kept, so that an engine's first start is not its slowest.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         try:
             done = subprocess.run(
                 words, capture_output=True, text=True, env=environment, check=False, timeout=3600

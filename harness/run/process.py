@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import psutil
 
-from harness.run import cgroup, family, ports
+from harness.run import cgroup, family, ports, scratch
 from harness.run.privacy import scrub
 from harness.store.canonical import Json, parse
 from harness.store.files import storage_errors
@@ -55,9 +55,12 @@ class WorkerProcess:
             handle = log.open("ab")
         marks = family.marks(log.parent)
         self._mark = marks[family.WORKER]
+        self._scratch = scratch.folder_of(marks[family.RUN], self._mark)
+        told = {**environment, **marks, scratch.VARIABLE: str(self._scratch)}
         with handle:
-            self._child = _start(self.command, handle, {**environment, **marks}, folder)
-        self._group = cgroup.enter(marks[family.RUN], self._mark, self._child.pid)
+            self._child = _start(self.command, handle, told, folder)
+        run, runner = marks[family.RUN], marks[family.RUNNER]
+        self._group = cgroup.enter(run, self._mark, runner, self._child.pid)
         self.ports: set[int] = set()
         """Ports that its family listened on when it was ended."""
         assert self._child.stdin is not None
@@ -150,6 +153,12 @@ class WorkerProcess:
             return next((scrub(line.strip())[:300] for line in lines[::-1] if line.strip()), "")
         return ""
 
+    def finish(self, within_s: float) -> None:
+        """Ask the worker to end and wait unsignalled, as a profiler above it has to write yet."""
+        with contextlib.suppress(WorkerDiedError, WorkerReplyError):
+            self.request({"op": "close"}, within_s)
+        self._await_exit(within_s)
+
     def close(self, grace_s: float = 2.0) -> int:
         """Ask the worker to end, then make sure of it; returns as `kill` does."""
         if not self._ended:
@@ -174,6 +183,7 @@ class WorkerProcess:
         ghosts = {*self._family(), *filter(family.alive, known)}
         family.end([*ghosts])
         cgroup.end(self._group)
+        scratch.remove(self._scratch)
         for stream in (self._child.stdin, self._child.stdout):
             with contextlib.suppress(OSError):
                 stream.close()  # type: ignore[union-attr]

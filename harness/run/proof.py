@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.plan.schema import ArmSpec
+from harness.run.privacy import scrub
 from harness.run.seats import Live
 from harness.store.errors import RefusedError
 
@@ -33,7 +34,9 @@ def prove_launch(
             "make the engine deterministic, or look for what changed underneath it"
         )
     if arm.role == "pristine" and (live.claims or moved):
-        raise RefusedError(f"arms.{name}: is pristine but shows a patch; run unpatched code")
+        raise RefusedError(
+            f"arms.{name}: is pristine but shows a patch{_named(live)}; run unpatched code"
+        )
     if arm.role == "patched" and not (live.claims or moved or differs(shown, pristine)):
         raise RefusedError(
             f"arms.{name}: is patched but shows no patch: its probe equals pristine's and its "
@@ -60,6 +63,13 @@ def differs(found: object, pristine: Sequence[float] | None) -> bool:
     if len(found) != len(pristine):
         return True
     return any(abs(a - b) > 10 * TOLERANCE for a, b in zip(found, pristine, strict=True))
+
+
+def _named(live: Live) -> str:
+    """What the worker says that it found, for a message."""
+    patch = live.hello.get("patch")
+    name = patch.get("name") if isinstance(patch, dict) else None
+    return f" ({scrub(str(name))})" if name else ""
 
 
 def _is_fingerprint(value: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.run.privacy import scrub
 from harness.run.process import WorkerReplyError
 from harness.store.canonical import Json
 
@@ -72,6 +73,8 @@ def _result(entry: Json) -> Json:
         "counters": counters(entry.get("counters")),
         "cache_bytes": str(natural(entry, "cache_bytes")),
     }
+    if entry.get("error"):
+        result["error"] = scrub(str(entry["error"]))[:300]
     if entry.get("near_ties"):
         result["near_ties"] = [_near_tie(tie) for tie in entry["near_ties"]]
     return result

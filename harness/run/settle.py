@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from pathlib import Path
 
-from harness.run import cgroup, family, ports
+from harness.run import cgroup, family, ports, scratch
 from harness.store.errors import NotReadyError
+from harness.store.paths import Project, RunPaths
 
 _PATIENCE_S = 10.0
 _DEVICE_SLACK = 64 << 20
 
 
-def sweep(logs: Path) -> int:
+def sweep(paths: RunPaths, project: Project) -> int:
     """End what an earlier, dead runner of this run left behind; returns how many processes.
 
-    The caller drives the run, so that nobody else's workers can carry its mark.
+    The caller drives the run, so that nobody else's workers can carry its mark. Of the project's
+    other runs, what a dead runner left empty is removed, and nothing is ended.
 
     Raises:
         NotReadyError: a process does not end.
     """
-    mark = family.run_mark(logs)
+    mark = family.run_mark(paths.logs)
     found = family.orphans(mark)
     left = family.end(found)
     for folder in cgroup.left_by(mark):
         cgroup.end(folder)
+    scratch.sweep(mark)
     if left:
         raise NotReadyError(
             f"process {left[0].pid} of an earlier start of this run can't be ended; end it, then "
             "run again"
         )
+    abandoned = empty_groups()
+    own = {family.run_mark(run.logs) for run in project.all_runs()} if abandoned else set()
+    for group in abandoned:
+        if group.run in own:
+            group.remove()
     return len(found)
+
+
+def empty_groups() -> list[cgroup.Group]:
+    """Return the control groups that dead runners, of any run, left without a process in them."""
+    gone = (group for group in cgroup.groups() if not family.runner_lives(group.runner))
+    return [group for group in gone if group.empty]
 
 
 class Settled:

@@ -70,8 +70,8 @@ class Measured:
 
     @property
     def answered(self) -> bool:
-        """Whether the worker itself reported results, so that its counters mean something."""
-        return self.error is None
+        """Whether the worker itself reported an answer, so that its counters mean something."""
+        return self.error is None and any(r["status"] in ("ok", "nan") for r in self.results)
 
 
 def measure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from harness.backends.serve import serve
@@ -18,7 +19,13 @@ def main(arguments: list[str]) -> int:
         return _fail("usage: python -m harness.run.worker BACKEND")
     except UsageError as error:
         return _fail(str(error))
-    return serve(backend)
+    try:
+        return serve(backend)
+    except SystemExit as end:
+        # An engine is beyond help. The wire must close with the process and not before it, so that
+        # the runner sees the exit status and these last words.
+        print(end, file=sys.stderr, flush=True)  # noqa: T201 - the wire is about to close
+        os._exit(1)
 
 
 def _fail(message: str) -> int:

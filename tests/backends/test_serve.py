@@ -170,7 +170,7 @@ def test_an_unknown_backend_is_one_line_on_standard_error() -> None:
         [sys.executable, "-m", "harness.run.worker", "vapour"], capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "backend: 'vapour' is not served; served are fake, looped\n"
+    assert done.stderr == "backend: 'vapour' is not served; served are fake, looped, http, sglang\n"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")

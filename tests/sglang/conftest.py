@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+
+from harness.backends.sglang.worker import SglangBackend
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,3 +27,13 @@ def sglang_python() -> Path:
     if not environment.record.is_file():
         pytest.skip("SGLang is not installed: harness env create sglang")
     return environment.python
+
+
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SglangBackend]:
+    monkeypatch.setenv("HARNESS_SCRATCH", str(tmp_path / "s"))
+    backend = SglangBackend()
+    yield backend
+    backend.close()
+    assert not list((tmp_path / "s").glob("*"))
+    assert not psutil.Process().children(recursive=True)

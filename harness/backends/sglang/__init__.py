@@ -1,1 +1,1 @@
-"""SGLang as an engine: its worker, our looped models for it, the RIPE patch, and how to install it."""
+"""SGLang as an engine: its worker, our looped models for it, the RIPE patch, its installation."""
