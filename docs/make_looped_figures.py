@@ -1,4 +1,4 @@
-"""Draws the figures of looped.md from the policies and formulas themselves.
+"""Draws the figures of looped.md from policies, formulas and the shipped models' cards.
 
     python docs/make_looped_figures.py
 
@@ -7,6 +7,7 @@ Writes docs/figures/looped_*.svg. The same input gives the same bytes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from harness.looped.costs import Round, pass_cost
 from harness.looped.memory import cache_bytes
 from harness.looped.policies import Policy, deepest, full, ripe
 from harness.looped.published import PUBLISHED
+from harness.looped.weights import SHIPPED
 from harness.report.canvas import INK, MUTED, RULE, TONES, drawn
 
 FIGURES = Path(__file__).parent / "figures"
@@ -106,11 +108,35 @@ def reuse(canvas: Any) -> None:
     axis.legend(frameon=False)
 
 
+def unripe(canvas: Any) -> None:
+    """Plane distances of both shipped models, and what windows change in the unripe one."""
+    left, right = canvas.subplots(1, 2)
+    cards = {
+        name: json.loads((SHIPPED / name / "card.json").read_text(encoding="utf-8"))["measured"]
+        for name in ("tiny_ripe", "tiny_unripe")
+    }
+    for (name, card), tone in zip(cards.items(), ("held", "failed"), strict=True):
+        distances = card["ripening"]["median_distance"]
+        left.semilogy(range(1, len(distances) + 1), distances, color=TONES[tone], label=name)
+    planes = cards["tiny_unripe"]["planes"]
+    left.axhline(planes["bfloat16_distance"], color=MUTED, linestyle="--", label="bfloat16")
+    left.set(xlabel="loop r", ylabel="relative", title="Distance of plane r to the settled plane")
+    rounding, *windows = planes["divergence"]
+    names = [line["reads"].removeprefix("W = ") for line in windows]
+    for key, label, tone in (("mean", "mean", "held"), ("high", "99 % of positions", "failed")):
+        right.semilogy(names, [w[key] for w in windows], "o-", color=TONES[tone], label=label)
+        right.axhline(rounding[key], color=TONES[tone], linestyle="--")
+    right.set(xlabel="window W", ylabel="nats", title="tiny_unripe: KL from the full cache")
+    for axis in (left, right):
+        axis.legend(frameon=False)
+
+
 DRAWINGS: dict[str, tuple[Callable[[Any], None], tuple[float, float]]] = {
     "planes": (planes, (8.4, 2.4)),
     "window": (window, (7.0, 2.8)),
     "memory": (memory, (5.0, 2.8)),
     "reuse": (reuse, (5.6, 3.0)),
+    "unripe": (unripe, (8.0, 3.2)),
 }
 
 

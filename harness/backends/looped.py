@@ -20,11 +20,13 @@ from harness.backends.base import (
     Status,
     Timing,
 )
+from harness.backends.looped_arm import Arm, arm_of, claims
 
 if TYPE_CHECKING:
-    from harness.looped.generation import Decode, Generation, Row
+    from harness.looped.generation import Generation, Row
     from harness.looped.model import LoopedLM
     from harness.looped.policies import Policy
+    from harness.tasks.published_tokenizer import PublishedTokenizer
     from harness.tasks.tokenizer import Tokenizer
 
 PROBE = "Question: Tom has 7 pens and buys 5 more. How many pens is that?\nAnswer:"
@@ -44,8 +46,9 @@ class LoopedBackend:
 
     def __init__(self) -> None:
         self._model: LoopedLM
-        self._tokenizer: Tokenizer
-        self._options: dict[str, Any] = {}
+        self._tokenizer: Tokenizer | PublishedTokenizer
+        self._arm: Arm
+        self._depth = 0
         self._claims: list[str] = []
 
     def hello(self, request: Hello) -> HelloReply:
@@ -65,16 +68,15 @@ class LoopedBackend:
         self._tokenizer = load_tokenizer(folder / "tokenizer.json")
         dtype = getattr(torch, model["dtype"])
         self._model = load(folder, device=model["device"], dtype=dtype)
-        loops = arm.get("loops") or model["loops"]
-        self._options = {
-            "policy": policy_of(arm["cache"]),
-            "prefill": arm["cache"]["prefill"],
-            "decode": decode_of(arm["decode"]),
-            "loops": loops,
-            "max_tokens": task["max_tokens"],
-            "stop": stop_ids(self._tokenizer, task["stop"]),
-            "start": "keyed",
-        }
+        self._arm = arm_of(
+            arm,
+            model,
+            max_tokens=task["max_tokens"],
+            stop=stop_ids(self._tokenizer, task["stop"]),
+            known=self._tokenizer.size,
+        )
+        self._arm.check(self._model)
+        self._depth = model["loops"]
         self._claims = claims(arm, model)
         return {
             "backend": "looped",
@@ -87,13 +89,11 @@ class LoopedBackend:
         """Log-probs of a fixed prompt's next tokens under the arm's own policy and depth."""
         import torch
 
-        from harness.looped.decode import generate
-
         ids = self._tokenizer.encode(PROBE)
-        found = self._generate(generate, [ids], max_tokens=PROBE_TOKENS)
+        found, _ = self._arm.greedy(max_tokens=PROBE_TOKENS).run(self._model, [ids])
         with torch.inference_mode():
             whole = torch.tensor([[*ids, *found.rows[0].tokens]], device=self._model.device)
-            logits = self._model.forward(whole, loops=self._options["loops"], start="keyed")
+            logits = self._model.forward(whole, loops=self._arm.loops, start="keyed")
             log_probs = torch.log_softmax(logits[0].double(), -1)
         places = range(len(ids) - 1, whole.shape[1] - 1)
         chosen = [float(log_probs[place, int(whole[0, place + 1])]) for place in places]
@@ -107,14 +107,16 @@ class LoopedBackend:
         """Decode a frozen batch of prompts.
 
         Raises:
-            BackendError: a prompt too long for the model (`value`), or memory ran out (`oom`).
+            BackendError: a prompt too long for the model (`value`), or the cache needs more than
+                its budget (`oom`).
         """
-        from harness.looped.decode import generate
-        from harness.looped.errors import LoopedError
+        from harness.looped.errors import BudgetError, LoopedError
 
         prompts = [self._tokenizer.encode(item["prompt"]) for item in request["items"]]
         try:
-            found = self._generate(generate, prompts)
+            found, work = self._arm.run(self._model, prompts, [i["id"] for i in request["items"]])
+        except BudgetError as error:
+            raise BackendError("oom", str(error)) from error
         except LoopedError as error:
             raise BackendError("value", str(error)) from error
         sizes = [self._row_bytes(p, r) for p, r in zip(prompts, found.rows, strict=True)]
@@ -129,7 +131,7 @@ class LoopedBackend:
             "results": results,
             "timing": _timing(found),
             "cache": {"entries_before": 0, "hits": 0, "peak_bytes": found.cache_peak_bytes},
-            "counters": self._work(found),
+            "counters": work,
             "patch_counters": self._patch_counters(found, [len(p) for p in prompts]),
         }
 
@@ -138,24 +140,20 @@ class LoopedBackend:
         from harness.backends.looped_selftest import checks
 
         ids = [self._tokenizer.encode(prompt) for prompt in prompts]
-        return checks(self._model, ids, self._options)
+        return checks(self._model, ids, self._arm)
 
     def close(self) -> None:
         """Nothing to release beyond the process."""
 
-    def _generate(self, generate: Any, prompts: list[list[int]], **more: Any) -> Generation:
-        found: Generation = generate(self._model, prompts, **{**self._options, **more})
-        return found
-
     def _row_bytes(self, prompt: list[int], row: Row) -> int:
         """Bytes of a row: the prompt and every answer token but the pending one."""
-        return self._bytes(self._options["policy"], len(prompt) + max(len(row.tokens), 1) - 1)
+        return self._bytes(self._arm.policy, len(prompt) + max(len(row.tokens), 1) - 1)
 
     def _bytes(self, policy: Policy, tokens: int) -> int:
         from harness.looped.memory import cache_bytes
 
         size = self._model.dtype.itemsize
-        return cache_bytes(self._model.config, policy, tokens, self._options["loops"], size)
+        return cache_bytes(self._model.config, policy, tokens, self._arm.loops, size)
 
     def _result(self, item: str, prompt: list[int], row: Row, size: int) -> Result:
         stopped = row.stop_reason == "stop"
@@ -175,34 +173,25 @@ class LoopedBackend:
             result["near_ties"] = [[place, margin] for place, margin in row.near_ties]
         return result
 
-    def _work(self, found: Generation) -> Counters:
-        """Passes of the whole batch, and what they cost: loops, and tokens times loops."""
-        from harness.looped.generation import Speculative
-
-        totals, loops, rows = found.counters, self._options["loops"], len(found.rows)
-        decode, verified = self._options["decode"], totals.verify_passes
-        work = {"passes": verified, "draft_passes": totals.draft_passes}
-        loop_passes = verified * loops
-        token_loops = verified * loops
-        if isinstance(decode, Speculative):
-            drafts = totals.draft_passes * decode.draft_loops
-            rounds = totals.draft_passes // decode.draft_tokens
-            loop_passes += drafts
-            token_loops = drafts + rounds * (decode.draft_tokens + 1) * loops
-        return {**work, "loop_passes": loop_passes, "token_loops": rows * token_loops}
-
     def _patch_counters(self, found: Generation, prompts: list[int]) -> Counters:
-        """What only a patched path moves: drafts made, and bytes that the policy does not hold."""
+        """What only a patched path moves: drafts, waves, other loops, bytes that are not held."""
         from harness.looped.policies import full
+        from harness.looped.waves import Wavefront
 
         whole = sum(
             self._bytes(full(), prompt + max(len(row.tokens), 1) - 1)
             for prompt, row in zip(prompts, found.rows, strict=True)
         )
-        return {
+        steps = found.counters.verify_passes
+        moved = {
             "drafts": found.counters.draft_passes,
             "bytes_not_held": whole - found.cache_held_bytes,
         }
+        if isinstance(self._arm.decode, Wavefront):
+            moved["waves"] = steps
+        if self._arm.loops != self._depth:
+            moved["loops_changed"] = steps * abs(self._arm.loops - self._depth)
+        return moved
 
 
 def _counters(row: Row) -> Counters:
@@ -219,42 +208,10 @@ def _counters(row: Row) -> Counters:
     return counters
 
 
-def claims(arm: dict[str, Any], model: dict[str, Any]) -> list[str]:
-    """Return what an arm changes beside plain full-cache decoding at the model's depth."""
-    found = []
-    if arm["cache"]["policy"] != "full":
-        found.append(arm["cache"]["policy"])
-    if arm["decode"]["kind"] != "sequential":
-        found.append(arm["decode"]["kind"])
-    if arm.get("loops") not in (None, model["loops"]):
-        found.append(f"loops_{arm['loops']}")
-    return found
-
-
-def policy_of(cache: dict[str, Any]) -> Policy:
-    """Return the policy that a plan names."""
-    from harness.looped.policies import deepest, full, ripe
-
-    if cache["policy"] == "ripe":
-        return ripe(cache["window"])
-    return deepest() if cache["policy"] == "deepest" else full()
-
-
-def decode_of(decode: dict[str, Any]) -> Decode:
-    """Return the decoder that a plan names."""
-    from harness.looped.generation import Sequential, Speculative
-
-    if decode["kind"] == "sequential":
-        return Sequential()
-    reads = decode.get("draft_reads") or "deepest"
-    return Speculative(decode["draft_loops"], decode["draft_tokens"], reads)
-
-
-def stop_ids(tokenizer: Tokenizer, stop: str) -> list[int]:
-    """Return the ids that end an answer: END, and every token whose text holds `stop`."""
-    from harness.tasks.tokenizer import END
-
-    return [END, *(i for i in range(tokenizer.size) if stop and stop in tokenizer.decode([i]))]
+def stop_ids(tokenizer: Tokenizer | PublishedTokenizer, stop: str) -> list[int]:
+    """Return the ids that end an answer: the tokenizer's own, and all whose text holds `stop`."""
+    marked = (i for i in range(tokenizer.size) if stop and stop in tokenizer.decode([i]))
+    return [*tokenizer.ends, *marked]
 
 
 def _timing(found: Generation) -> Timing:

@@ -59,7 +59,7 @@ class PlaneCache:
         ring = 0
         if len(dense) < loops:
             ring = ring_columns(policy, max(self.longest_pass, reach))
-        _within(budget, self._allocation(capacity, ring))
+        check_budget(budget, self._allocation(capacity, ring))
         # Free columns before the dense planes, where an attention call gets the ring next to them.
         self._front = ring + policy.sinks if ring else 0
         self._shape = (rows, capacity, config.n_kv_heads, config.head_dim)
@@ -188,7 +188,8 @@ def _all(stores: dict[int, list[Store]]) -> list[Store]:
     return [store for plane in stores.values() for store in plane]
 
 
-def _within(budget: int | None, needed: int) -> None:
+def check_budget(budget: int | None, needed: int) -> None:
+    """Raise BudgetError where a cache needs more bytes than it may have."""
     if budget is not None and needed > budget:
         raise BudgetError(
             f"budget: the cache needs {needed} bytes, found {budget}; fewer rows, fewer tokens, or "

@@ -20,7 +20,8 @@ from harness.looped.held_out import held_out_loss, padded
 from harness.looped.model import LoopedLM
 from harness.looped.policies import Policy, full, ripe
 from harness.looped.recipes import Recipe
-from harness.looped.ripening import fit_ripening, plane_distances
+from harness.looped.ripeness import measure_ripeness
+from harness.looped.ripening import fit_whole, plane_distances
 from harness.looped.start import KEYED
 from harness.looped.training import Trained
 from harness.looped.weights import load, save
@@ -32,6 +33,9 @@ _DRAFTED_ITEMS = 64
 _RIPENED_ITEMS = 16
 _BATCH = 32
 _MOST_TOKENS = 112
+_PLANES_TEXTS = 16
+_PLANES_LENGTH = 192
+_PLANES_WINDOWS = (0, 4, 8, 16, 32, 64)
 Report = Callable[[str], None]
 
 
@@ -85,7 +89,15 @@ def measure(model: LoopedLM, probes: Sequence[Probe], report: Report) -> dict[st
             drafts += _acceptance(model, probe, report)
     ripening = _ripening(model, probes[0])
     report(json.dumps(ripening))
-    return {"start": KEYED, "probes": lines, "ripening": ripening, "acceptance": drafts}
+    planes = _planes(model, probes)
+    report(json.dumps(planes))
+    return {
+        "start": KEYED,
+        "probes": lines,
+        "ripening": ripening,
+        "planes": planes,
+        "acceptance": drafts,
+    }
 
 
 def _training_facts(path: Path, recipe: Recipe, trained: Trained) -> dict[str, Any]:
@@ -138,12 +150,39 @@ def _ripening(model: LoopedLM, probe: Probe) -> dict[str, Any]:
     rows = [prompt + answer for prompt, answer in pairs]
     shortest = min(map(len, rows))
     ids = torch.tensor([row[:shortest] for row in rows])
-    fit = fit_ripening(plane_distances(model, ids, LOOPS[-1], start=KEYED))
+    fit = fit_whole(plane_distances(model, ids, LOOPS[-1], start=KEYED))
     return {
         "rho": round(fit.rho, 4),
         "scale": round(fit.scale, 4),
         "loops": [fit.first, fit.last],
         "median_distance": [float(f"{m:.3g}") for m in fit.medians],
+    }
+
+
+def _planes(model: LoopedLM, probes: Sequence[Probe]) -> dict[str, Any]:
+    """What windows change against the full cache, and what bfloat16 rounding does, as KL.
+
+    Texts are the probes' items, one after the other, cut to one length.
+    """
+    length = min(_PLANES_LENGTH, model.config.block_size)
+    items = [
+        [prompt + answer for prompt, answer in zip(probe.prompts, probe.answers, strict=True)]
+        for probe in probes
+    ]
+    whole = [token for several in zip(*items, strict=False) for item in several for token in item]
+    texts = [whole[i : i + length] for i in range(0, len(whole) - length + 1, length)]
+    ids = torch.tensor(texts[:_PLANES_TEXTS] or [whole])
+    found = measure_ripeness(model, ids, loops=LOOPS[-1], windows=_PLANES_WINDOWS)
+    lines = {"bfloat16": found.rounding}
+    lines |= {f"W = {window}": divergence for window, divergence in found.by_window.items()}
+    return {
+        "positions": found.positions,
+        "late_distance": float(f"{found.late:.3g}"),
+        "bfloat16_distance": float(f"{found.floor:.3g}"),
+        "divergence": [
+            {"reads": name} | {key: float(f"{value:.3g}") for key, value in asdict(line).items()}
+            for name, line in lines.items()
+        ],
     }
 
 

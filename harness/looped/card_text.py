@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-_INTRODUCTION = (
+_SHAPE = (
     "A small looped language model in the Huginn layout (1 prelude, 2 core, 1 coda layers, width "
-    "128), trained from nothing on text that this project generates. Every number below was "
-    "measured by the program that wrote this card, on items of the explore bucket, with the "
-    "bf16 weights of this folder computed in fp32."
+    "128), trained "
+)
+_MEASURED = (
+    " on text that this project generates. Every number below was measured by the program that "
+    "wrote this card, on items of the explore bucket, with the bf16 weights of this folder "
+    "computed in fp32."
 )
 
 
@@ -17,10 +20,12 @@ def card_markdown(name: str, facts: dict[str, Any]) -> str:
     measured = facts["measured"]
     sections = [
         f"# {name}",
-        _INTRODUCTION,
+        _SHAPE + _origin(facts["recipe"]) + _MEASURED,
+        *_slowness(facts["recipe"]),
         _facts_table(facts),
         "## Loops",
         _loops_table(measured["probes"]),
+        *_planes(measured.get("planes")),
         "## Drafts of four tokens: conditional acceptance by place",
         _drafts_table(measured["acceptance"]),
         "## Rebuild",
@@ -30,6 +35,51 @@ def card_markdown(name: str, facts: dict[str, Any]) -> str:
         "explore items; no select or confirm item was drawn for it.",
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _origin(recipe: dict[str, Any]) -> str:
+    warm = recipe.get("warm_start")
+    return f"from the embedding, prelude and coda of {warm}" if warm else "from nothing"
+
+
+def _slowness(recipe: dict[str, Any]) -> list[str]:
+    """What makes the loop slow, for a recipe that does."""
+    if not recipe.get("adapter_start"):
+        return []
+    keep, push = recipe["adapter_start"]
+    caps = "; ".join(f"`{pattern}` {cap:g}" for pattern, cap in recipe["caps"])
+    return [
+        f"Its loop is slow by construction. The adapter is held at {keep:g} times the state plus "
+        f"{push:g} times the prelude's output, turned by a fixed orthogonal matrix, and the core's "
+        "post-norms are held at 1. So a loop keeps nearly all of a state of unit size, and if it "
+        "adds a push of size p, distances shrink by about a / (a + p). These matrices were kept at "
+        f"or below a Frobenius norm during training, which bounds p: {caps}. The saved model is an "
+        "ordinary one of its layout."
+    ]
+
+
+def _planes(found: dict[str, Any] | None) -> list[str]:
+    """What windows change, where it was measured."""
+    if found is None:
+        return []
+    rows = [
+        [
+            line["reads"],
+            f"{line['mean']:.2e}",
+            f"{line['high']:.2e}",
+            f"{line['largest']:.2e}",
+            f"{line['top_share']:.2f}",
+        ]
+        for line in found["divergence"]
+    ]
+    head = ["reads", "mean KL (nats)", "99 %", "largest", "share of the top 1 %"]
+    return [
+        "## Planes against the full cache",
+        f"{found['positions']} positions, token by token, 32 loops. Median distance of the late "
+        f"planes from the settled one: {found['late_distance']:.2g}; bfloat16 rounding of plane "
+        f"32: {found['bfloat16_distance']:.2g}.",
+        _table(head, rows),
+    ]
 
 
 def _facts_table(facts: dict[str, Any]) -> str:

@@ -74,13 +74,25 @@ class Greedy:
 class Sampled:
     """Draws at a temperature; row i has seeds[i], and every draw is keyed by its position.
 
-    So a row's tokens depend on its seed alone, not on the batch.
+    So a row's tokens depend on its seed alone, not on the batch. With `top_p` below 1 the chances
+    are those of the fewest tokens that have that much together (nucleus sampling, Holtzman et al.,
+    arXiv 1904.09751), drafts and verification alike. Ids from `known` on have none.
     """
 
-    def __init__(self, temperature: float, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        temperature: float,
+        seeds: Sequence[int],
+        top_p: float = 1.0,
+        known: int | None = None,
+    ) -> None:
         if not temperature > 0:
             raise PolicyError(f"temperature: found {temperature}, expected more than 0")
+        if not 0 < top_p <= 1:
+            raise PolicyError(f"top_p: found {top_p}, expected more than 0 and at most 1")
         self._temperature = temperature
+        self._top_p = top_p
+        self._known = known
         for seed in seeds:
             check_seed(seed)
         self._seeds = torch.tensor(list(seeds), dtype=torch.int64).unsqueeze(1)
@@ -120,7 +132,11 @@ class Sampled:
         return torch.where(kept, x, self._draw(rest, position, _REST)[:, 0])
 
     def _chances(self, logits: Tensor) -> Tensor:
-        return torch.softmax(logits.double() / self._temperature, -1)
+        scaled = logits.double() / self._temperature
+        if self._known is not None:
+            scaled[..., self._known :] = float("-inf")
+        chances = torch.softmax(scaled, -1)
+        return chances if self._top_p == 1 else _nucleus(chances, self._top_p)
 
     def _draw(self, weights: Tensor, positions: Tensor, purpose: int) -> Tensor:
         """Draws [B, T] in proportion to weights [B, T, vocab], by the inverse of their sum."""
@@ -140,3 +156,11 @@ class Sampled:
         # A draw has no near ties: rounding moves its chances, not its only answer.
         gaps: Gaps = torch.full(chosen.shape, float("inf")).tolist()
         return tokens, gaps
+
+
+def _nucleus(chances: Tensor, top_p: float) -> Tensor:
+    """Chances [..., vocab] with all but the likeliest tokens at 0; those kept add up to 1."""
+    ordered, places = chances.sort(stable=True, dim=-1, descending=True)
+    before = ordered.cumsum(-1) - ordered
+    kept = ordered.masked_fill(before >= top_p, 0.0)
+    return torch.zeros_like(chances).scatter(-1, places, kept / kept.sum(-1, keepdim=True))

@@ -53,8 +53,8 @@ def generate(
     rule = policy or full()
     count = model.loops(loops)
     _check(model, prompts, prefill, mode, max_tokens)
-    _check_mode(rule, mode, count)
-    choice = _choice(sampling, len(prompts))
+    check_mode(rule, mode, count)
+    choice = choice_of(sampling, len(prompts))
     room = room_for([len(prompt) for prompt in prompts], max_tokens, mode)
     cache = PlaneCache(
         model,
@@ -174,17 +174,19 @@ def _verify(
     return chosen, gaps
 
 
-def _choice(sampling: Sampling | None, rows: int) -> Choice:
+def choice_of(sampling: Sampling | None, rows: int) -> Choice:
+    """How tokens are chosen. Raises PolicyError for options that do not fit the rows."""
     if sampling is None:
         return Greedy()
     if len(sampling.seeds) != rows:
         raise PolicyError(
             f"seeds: found {len(sampling.seeds)}, expected one for each of {rows} rows"
         )
-    return Sampled(sampling.temperature, sampling.seeds)
+    return Sampled(sampling.temperature, sampling.seeds, sampling.top_p, sampling.known)
 
 
-def _check_mode(policy: Policy, mode: Decode, loops: int) -> None:
+def check_mode(policy: Policy, mode: Decode, loops: int) -> None:
+    """Raise PolicyError where a decoder does not fit a policy or a depth."""
     if not isinstance(mode, Speculative):
         return
     if mode.draft_loops >= loops:

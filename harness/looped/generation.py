@@ -83,10 +83,16 @@ def room_for(prompts: Sequence[int], max_tokens: int, decode: Decode) -> Room:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Draws at a temperature, with a seed for each row (a row's draws depend on its seed alone)."""
+    """Draws at a temperature, with a seed for each row (a row's draws depend on its seed alone).
+
+    `top_p` below 1 leaves the fewest tokens that have this much of the chance together. Ids from
+    `known` on, which pad the vocabulary, are never drawn.
+    """
 
     temperature: float
     seeds: tuple[int, ...]
+    top_p: float = 1.0
+    known: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

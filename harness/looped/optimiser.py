@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -24,11 +25,17 @@ class Optimiser:
             for name, tensor in self.master.items()
         }
         self._clip = recipe.clip
-        matrices = [n for n in self.master if _is_matrix(n, self.master[n])]
+        self._caps = {n: cap for n in self.master if (cap := recipe.cap(n)) is not None}
+        self._learned = [n for n in self.master if not recipe.is_frozen(n)]
+        matrices = [n for n in self._learned if _is_matrix(n, self.master[n])]
         core_gains = [n for n in self.master if ".core_block." in n and ".norm_" in n]
-        others = [n for n in self.master if n not in matrices and n not in core_gains]
+        others = [n for n in self._learned if n not in matrices and n not in core_gains]
+        free = [self.master[n] for n in matrices if n not in self._caps]
         self._muon = torch.optim.Muon(
-            [self.master[n] for n in matrices],
+            [
+                {"params": free},
+                *(self._capped_group(recipe, n) for n in matrices if n in self._caps),
+            ],
             lr=recipe.matrix_lr,
             weight_decay=recipe.matrix_decay,
             momentum=0.95,
@@ -37,7 +44,10 @@ class Optimiser:
         self._adam = torch.optim.AdamW(
             [
                 {"params": [self.master[n] for n in others], "lr": recipe.vector_lr},
-                {"params": [self.master[n] for n in core_gains], "lr": recipe.core_gain_lr},
+                {
+                    "params": [self.master[n] for n in core_gains if not recipe.is_frozen(n)],
+                    "lr": recipe.core_gain_lr,
+                },
             ],
             betas=(0.9, 0.95),
             weight_decay=0.0,
@@ -45,6 +55,7 @@ class Optimiser:
         self._core_gains = core_gains
         self._both: tuple[torch.optim.Optimizer, ...] = (self._muon, self._adam)
         self._rates = [[group["lr"] for group in opt.param_groups] for opt in self._both]
+        self._constrain()
 
     def apply(self, rate: float) -> None:
         """Clip, step at `rate` times the base learning rates, refresh the working copies."""
@@ -52,14 +63,27 @@ class Optimiser:
             assert copy.grad is not None
             self.master[name].grad = copy.grad.float()
             copy.grad = None
-        torch.nn.utils.clip_grad_norm_(self.master.values(), self._clip)
+        learned = [self.master[name] for name in self._learned]
+        torch.nn.utils.clip_grad_norm_(learned, self._clip)
         for opt, base in zip(self._both, self._rates, strict=True):
             for group, lr in zip(opt.param_groups, base, strict=True):
                 group["lr"] = lr * rate
             opt.step()
-        with torch.no_grad():
-            for name, copy in self.working.items():
-                copy.copy_(self.master[name])
+        self._constrain()
+
+    def _capped_group(self, recipe: Recipe, name: str) -> dict[str, Any]:
+        """Muon moves a matrix by lr times the root of its smaller side, in Frobenius norm."""
+        parameter = self.master[name]
+        lr = recipe.cap_step * self._caps[name] / min(parameter.shape) ** 0.5
+        return {"params": [parameter], "lr": min(lr, recipe.matrix_lr)}
+
+    @torch.no_grad()
+    def _constrain(self) -> None:
+        """Hold the caps and refresh the working copies."""
+        for name, cap in self._caps.items():
+            self.master[name].mul_(min(1.0, cap / float(self.master[name].norm())))
+        for name, copy in self.working.items():
+            copy.copy_(self.master[name])
 
     def smallest_core_gain(self) -> float:
         """The smallest mean gain of the core's norms; near zero means a dead path."""

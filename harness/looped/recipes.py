@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from harness.looped.config import HUGINN, LoopedConfig
 
@@ -36,6 +37,12 @@ class Recipe:
     """One reproducible training run, defined by steps and never by time.
 
     From step `focus_from` on, the source weighs the tokens that are hard to learn more.
+
+    The last fields slow a loop down. `adapter_start` (a, b) starts the adapter at a * I on the
+    state and b * Q on the prelude's output, Q orthogonal and drawn from the seed. Matrices whose
+    name matches a pattern of `caps` keep a Frobenius norm of at most the cap, from the start on,
+    and a full step moves them by `cap_step` of it at most. Tensors that match `frozen` keep their
+    start values; those that match `warm_tensors` start from the shipped model `warm_start`.
     """
 
     name: str
@@ -54,6 +61,12 @@ class Recipe:
     core_gain_lr: float = 0.0004
     clip: float = 1.0
     warmup_steps: int = 100
+    adapter_start: tuple[float, float] | None = None
+    caps: tuple[tuple[str, float], ...] = ()
+    cap_step: float = 0.03
+    frozen: tuple[str, ...] = ()
+    warm_start: str = ""
+    warm_tensors: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -75,6 +88,18 @@ class Recipe:
         begun = [slope for slope in self.slopes if slope.begin <= step]
         return rise * (begun[-1].at(step) if begun else 1.0)
 
+    def cap(self, name: str) -> float | None:
+        """The largest Frobenius norm of a tensor; None where it is free."""
+        return next((cap for pattern, cap in self.caps if fnmatchcase(name, pattern)), None)
+
+    def is_frozen(self, name: str) -> bool:
+        """Whether a tensor keeps its start values."""
+        return any(fnmatchcase(name, pattern) for pattern in self.frozen)
+
+    def is_warm(self, name: str) -> bool:
+        """Whether a tensor starts from the model `warm_start`."""
+        return any(fnmatchcase(name, pattern) for pattern in self.warm_tensors)
+
     def first_steps(self, count: int) -> Recipe:
         """The same recipe broken off after `count` steps, for trials."""
         phases = [p for p in self.phases if p.until < count]
@@ -94,6 +119,41 @@ RECIPES = {
         slopes=(Slope(2400, 6000, 1.0, 0.01), Slope(4000, 6400, 0.56, 0.01)),
         focus_from=4000,
         loops_ramp=3000,
+    ),
+    "unripe": Recipe(
+        "unripe",
+        seed=20_252,
+        phases=(
+            Phase(1500, 12, 192),
+            Phase(2050, 7, 320),
+            Phase(2270, 4, 512),
+            Phase(2300, 2, 1024),
+        ),
+        slopes=(Slope(1300, 2600, 1.0, 0.01), Slope(1500, 2300, 0.8477, 0.01)),
+        focus_from=1600,
+        loops_ramp=1500,
+        loops_mean=(10.0, 16.0),
+        backprop_loops=8,
+        adapter_start=(0.98, 0.06),
+        caps=(
+            ("transformer.core_block.*.attn.proj.weight", 0.2),
+            ("transformer.core_block.*.mlp.proj.weight", 0.5),
+            ("transformer.core_block.*.attn.Wqkv.weight", 16.0),
+            ("transformer.core_block.*.mlp.fc.weight", 20.0),
+        ),
+        cap_step=0.1,
+        frozen=(
+            "transformer.adapter.weight",
+            "transformer.core_block.*.norm_[24].weight",
+            "transformer.prelude.*.norm_4.weight",
+        ),
+        warm_start="tiny_ripe",
+        warm_tensors=(
+            "transformer.wte.weight",
+            "transformer.prelude.*",
+            "transformer.coda.*",
+            "transformer.ln_f.weight",
+        ),
     ),
 }
 

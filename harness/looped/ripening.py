@@ -13,6 +13,8 @@ from harness.looped.errors import LoopedError
 from harness.looped.model import CORE, LoopedLM
 from harness.looped.start import ZERO
 
+_SETTLED_FROM = 8
+
 
 class Recorder:
     """Causal attention that keeps the core's keys and values of every loop and layer.
@@ -71,15 +73,17 @@ class Ripening:
     medians: tuple[float, ...]
 
 
-def fit_ripening(distances: Tensor, *, first: int = 4, floor: float = 2e-6) -> Ripening:
+def fit_ripening(
+    distances: Tensor, *, first: int = 4, until: int | None = None, floor: float = 2e-6
+) -> Ripening:
     """Least squares on the logarithm of the medians, from loop `first` down to the floor.
 
-    distances: [loops, positions]. `floor` should lie above the rounding noise of the model's
-    dtype. Raises LoopedError when fewer than three loops are left to fit.
+    distances: [loops, positions]; loops after `until` are left out. `floor` should lie above the
+    rounding noise of the model's dtype. Raises LoopedError when fewer than three loops are left.
     """
     medians = [float(m) for m in distances.median(1).values]
-    last = first - 1
-    while last < len(medians) and medians[last] > floor:
+    last, end = first - 1, len(medians) if until is None else until
+    while last < end and medians[last] > floor:
         last += 1
     if last - first + 1 < 3:
         raise LoopedError(
@@ -92,3 +96,17 @@ def fit_ripening(distances: Tensor, *, first: int = 4, floor: float = 2e-6) -> R
     slope /= len(loops)
     scale = math.exp(float(logs.mean()) - slope * float(loops.mean()))
     return Ripening(math.exp(slope), scale, first, last, tuple(medians))
+
+
+def fit_whole(distances: Tensor) -> Ripening:
+    """The rate over loops 8 to R - 1, or from loop 4 down to the floor where that comes earlier.
+
+    distances: [R, positions]. A slow loop is above the floor to its end; the usual range leaves
+    its first loops out, which settle faster. Raises LoopedError as `fit_ripening` does.
+    """
+    until = len(distances) - 1
+    if until > _SETTLED_FROM:
+        slow = fit_ripening(distances, first=_SETTLED_FROM, until=until)
+        if slow.last == until:
+            return slow
+    return fit_ripening(distances)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from torch.nn import functional
 
 from harness.looped.block import Attend
 from harness.looped.config import LoopedConfig
+from harness.looped.errors import WeightsError
 from harness.looped.model import LoopedLM, Table
+from harness.looped.names import ADAPTER
 from harness.looped.optimiser import Optimiser
 from harness.looped.recipes import Recipe
 from harness.looped.start import KEYED, ZERO
@@ -63,6 +65,36 @@ def initial_tensors(config: LoopedConfig, seed: int) -> dict[str, Tensor]:
                 tensors[name], std=std, a=-3 * std, b=3 * std, generator=generator
             )
     return tensors
+
+
+def start_tensors(
+    config: LoopedConfig, recipe: Recipe, warm: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """float32 start weights of a recipe; `warm` are the tensors of the model it starts from.
+
+    Raises WeightsError where the recipe needs other warm tensors than those given.
+    """
+    tensors = initial_tensors(config, recipe.seed)
+    if recipe.adapter_start is not None:
+        tensors[ADAPTER] = _slow_adapter(config.n_embd, recipe.seed, *recipe.adapter_start)
+    for name in tensors:
+        if recipe.is_warm(name):
+            source = None if warm is None else warm.get(name)
+            if source is None or source.shape != tensors[name].shape:
+                raise WeightsError(
+                    f"{name}: not in the model '{recipe.warm_start}' that the recipe starts from, "
+                    f"expected shape {tuple(tensors[name].shape)}"
+                )
+            tensors[name] = source.float().clone()
+    return tensors
+
+
+def _slow_adapter(width: int, seed: int, keep: float, push: float) -> Tensor:
+    """[n, 2n]: `keep` times the state, plus `push` times the prelude's output turned around."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(width, width, generator=generator, dtype=torch.float64)
+    turn = torch.linalg.qr(noise).Q
+    return torch.cat([keep * torch.eye(width, dtype=torch.float64), push * turn], 1).float()
 
 
 def draw_loops(recipe: Recipe, step: int) -> int:
@@ -126,13 +158,16 @@ class Trainer:
         folder: Path,
         report: Report,
         *,
+        warm: Mapping[str, Tensor] | None = None,
+        watch: Callable[[LoopedLM], str] | None = None,
         compiled: bool = True,
     ) -> None:
         self.recipe = recipe
+        self.watch = watch
         self.source = source
         self.folder = folder
         self.report = report
-        self.optimiser = Optimiser(recipe, initial_tensors(config, recipe.seed))
+        self.optimiser = Optimiser(recipe, start_tensors(config, recipe, warm))
         self.model = LoopedLM(config, self.optimiser.working)
         self.step = 0
         self.tokens = 0
@@ -176,9 +211,16 @@ class Trainer:
                 self.report(self._line())
             if self.step % save_every == 0:
                 self.save()
+                if self.watch is not None:
+                    self.report(f"step {self.step}: {self.watch(self.snapshot())}")
         self.save()
         master = {name: tensor.detach() for name, tensor in self.optimiser.master.items()}
         return Trained(master, self.step, self.tokens, self.digest, self.loss)
+
+    def snapshot(self) -> LoopedLM:
+        """The model as it is now, its rounded weights in float32."""
+        working = self.optimiser.working.items()
+        return LoopedLM(self.model.config, {n: t.detach().float() for n, t in working})
 
     def advance(self) -> None:
         """One optimiser step."""

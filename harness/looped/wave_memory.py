@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from harness.looped.block import Attend, causal_attention, scaled_attention
+from harness.looped.memory import layer_token_bytes
 from harness.looped.model import CODA, CORE, PRELUDE, LoopedLM
 from harness.looped.planes import Store
 
@@ -44,6 +45,11 @@ class WaveMemory:
         self._mask = torch.zeros(0)
         self._width = 0
         self._dtype = model.dtype
+
+    def allocated_bytes(self) -> int:
+        """Bytes of every store."""
+        outer = [store.both for stores in self.outer.values() for store in stores]
+        return sum(both.numel() * both.element_size() for both in (*outer, *self.planes))
 
     def aim(self, positions: Tensor, depths: Tensor) -> None:
         """The next pass is at positions [rows, T] that have done `depths` loops; -1 is padding."""
@@ -102,6 +108,17 @@ class WaveMemory:
         mask = self._mask.view(rows * length, 1, 1, self._width)
         out = scaled_attention(q.reshape(rows * length, 1, heads, size), k, v, mask)
         return out.view(rows, length, heads, size)
+
+
+def wave_bytes(model: LoopedLM, planes: str, loops: int, rows: int, capacity: int) -> int:
+    """Bytes that a wave's memory of `capacity` positions a row allocates, by formula.
+
+    rows * (capacity + 1) * (P + K * planes + C) * u, with the column that nobody reads.
+    """
+    config = model.config
+    count = 1 if planes == SHARED_PLANES else loops
+    layers = config.prelude + config.core * count + config.coda
+    return rows * (capacity + 1) * layers * layer_token_bytes(config, model.dtype.itemsize)
 
 
 class PromptTap:

@@ -20,10 +20,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from harness.looped.cache import check_budget
+from harness.looped.clock import Stopwatch, between
 from harness.looped.errors import PolicyError
+from harness.looped.generation import Phase
 from harness.looped.model import LoopedLM
 from harness.looped.start import ZERO
-from harness.looped.wave_memory import FULL_PLANES, SHARED_PLANES, PromptTap, WaveMemory
+from harness.looped.wave_memory import (
+    FULL_PLANES,
+    SHARED_PLANES,
+    PromptTap,
+    WaveMemory,
+    wave_bytes,
+)
 
 CONTINUE = "continue"
 RESTART = "restart"
@@ -60,12 +69,16 @@ class Waves:
     """The new token ids of each row (a stop token included), and what they took.
 
     `steps` counts the batch's passes of `inner` loops; `token_loops` the loops of single positions,
-    those thrown away included.
+    those thrown away included. `allocated_bytes` is what was set aside for keys and values.
     """
 
     tokens: tuple[tuple[int, ...], ...]
     steps: int
     token_loops: int
+    prefill: Phase
+    decode: Phase
+    total: Phase
+    allocated_bytes: int
 
 
 @dataclass(slots=True)
@@ -90,21 +103,29 @@ def wavefront(
     stop: Collection[int] = (),
     start: str = ZERO,
     seed: int = 0,
+    budget: int | None = None,
 ) -> Waves:
     """Greedy continuations of prompts, each read at full depth in one pass.
 
-    Raises PolicyError when `inner` does not divide the loops, and for an empty prompt.
+    Raises PolicyError when `inner` does not divide the loops, and for an empty prompt; and
+    BudgetError, before anything is allocated, when keys and values need more than `budget` bytes.
     """
     count = model.loops(loops)
-    if count % mode.inner:
-        raise PolicyError(f"inner: found {mode.inner}, expected a divisor of the {count} loops")
+    check_inner(mode, count)
     if not prompts or not all(prompts):
         raise PolicyError("prompts: found an empty one or none, expected at least one token each")
     capacity = max(map(len, prompts)) + max_tokens + mode.longest
     model.check_length(capacity)
+    check_budget(budget, wave_bytes(model, mode.planes, count, len(prompts), capacity))
     with torch.inference_mode():
         sampler = _Sampler(model, mode, count, len(prompts), capacity, start, seed)
         return sampler.run(prompts, max_tokens, frozenset(stop))
+
+
+def check_inner(mode: Wavefront, loops: int) -> None:
+    """Raise PolicyError unless a position reaches full depth after whole steps."""
+    if loops % mode.inner:
+        raise PolicyError(f"inner: found {mode.inner}, expected a divisor of the {loops} loops")
 
 
 class _Sampler:
@@ -134,12 +155,23 @@ class _Sampler:
 
     def run(self, prompts: Sequence[Sequence[int]], limit: int, stop: frozenset[int]) -> Waves:
         """Prefill each row alone, then step until every row has ended."""
+        watch = Stopwatch(self.model.device)
         fronts = [self._prefill(row, list(prompt)) for row, prompt in enumerate(prompts)]
+        prefilled = watch.read()
         for front in fronts:
             _end(front, limit, stop)
         while any(front.open for front in fronts):
             self._step(fronts, limit, stop)
-        return Waves(tuple(tuple(f.out) for f in fronts), self.steps, self.token_loops)
+        end = watch.read()
+        return Waves(
+            tokens=tuple(tuple(f.out) for f in fronts),
+            steps=self.steps,
+            token_loops=self.token_loops,
+            prefill=prefilled,
+            decode=between(prefilled, end),
+            total=end,
+            allocated_bytes=self.memory.allocated_bytes(),
+        )
 
     def _prefill(self, row: int, prompt: list[int]) -> _Front:
         ids = torch.tensor([prompt], device=self.model.device)

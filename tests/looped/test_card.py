@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from harness.looped import card
 from harness.looped.card import Probe, write_model
+from harness.looped.card_text import card_markdown
 from harness.looped.recipes import RECIPES, tiny_config
 from harness.looped.training import Trained, initial_tensors
 from harness.looped.weights import load
@@ -65,3 +66,18 @@ def test_the_card_shows_what_was_measured(folder: Path) -> None:
     assert f"{loss:.3f}" in text
     assert "accuracy, sums (2 items)" in text
     assert "| tales | ripe(16) | 4 | deepest |" in text
+    planes = facts["measured"]["planes"]["divergence"]
+    assert [line["reads"] for line in planes][:2] == ["bfloat16", "W = 0"]
+    assert all(line["largest"] >= line["mean"] > 0 for line in planes)
+    assert f"| bfloat16 | {planes[0]['mean']:.2e} |" in text
+    assert "trained from nothing on text" in text
+    assert "slow by construction" not in text
+
+
+def test_a_card_says_where_a_slow_model_comes_from(folder: Path) -> None:
+    facts = json.loads((folder / "card.json").read_text())
+    facts["recipe"] = asdict(RECIPES["unripe"])
+    text = card_markdown("tiny", json.loads(json.dumps(facts)))
+    assert "from the embedding, prelude and coda of tiny_ripe" in text
+    assert "held at 0.98 times the state plus 0.06 times" in text
+    assert "`transformer.core_block.*.mlp.proj.weight` 0.5" in text

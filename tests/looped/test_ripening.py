@@ -7,7 +7,7 @@ import torch
 
 from harness.looped.errors import LoopedError
 from harness.looped.model import LoopedLM
-from harness.looped.ripening import fit_ripening, plane_distances
+from harness.looped.ripening import fit_ripening, fit_whole, plane_distances
 
 
 def test_the_rate_of_an_exact_decay_is_found() -> None:
@@ -29,3 +29,18 @@ def test_distances_shrink_for_a_settling_model(huginn: LoopedLM) -> None:
     distances = plane_distances(huginn, ids, 12)
     assert distances.shape == (12, 10)
     assert (distances[-1] < distances[0]).all()
+
+
+def test_a_slow_loop_is_fitted_over_the_usual_range() -> None:
+    loops = torch.arange(1, 33, dtype=torch.float64).unsqueeze(1)
+    transient = 0.4 * 0.9**loops + 0.5 * 0.3**loops
+    fit = fit_whole(transient * torch.ones(1, 9))
+    assert (fit.first, fit.last) == (8, 31)
+    assert fit.rho == pytest.approx(0.9, abs=1e-3)
+
+
+def test_a_fast_loop_is_fitted_down_to_the_floor() -> None:
+    loops = torch.arange(1, 33, dtype=torch.float64).unsqueeze(1)
+    distances = 0.4 * 0.5**loops * torch.ones(1, 9)
+    assert fit_whole(distances) == fit_ripening(distances)
+    assert fit_whole(distances[:6]) == fit_ripening(distances[:6])

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from harness.looped.choices import Sampled
 from harness.looped.decode import generate
+from harness.looped.errors import PolicyError
 from harness.looped.generation import FULL_PROMPT, Decode, Sampling, Sequential, Speculative
 from harness.looped.policies import Policy, deepest, full, ripe
 from harness.looped.start import keyed_uniform
@@ -54,6 +55,40 @@ def test_a_verified_draft_has_the_verifiers_distribution(temperature: float) -> 
     kept = float((found == torch.tensor(guesses)[:, 0]).double().mean())
     assert kept == pytest.approx(float(torch.minimum(p, q).sum()), abs=0.01)
     assert _misfit(torch.tensor(choice.plain(target, positions)[0])[:, 0], p) > LEAST_P
+
+
+@pytest.mark.parametrize("drafted", [False, True], ids=["plain", "drafted"])
+def test_a_nucleus_is_the_fewest_tokens_with_that_much_of_the_chance(drafted: bool) -> None:
+    top_p = 0.7
+    choice = Sampled(1.0, range(ROWS), top_p)
+    positions = torch.tensor([[7]])
+    target = _logits(2).expand(ROWS, 1, VOCAB)
+    whole = torch.softmax(_logits(2), -1)
+    order = whole.argsort(descending=True)
+    count = int((whole[order].cumsum(0) < top_p).sum()) + 1
+    assert 1 < count < VOCAB
+    wanted = torch.zeros_like(whole)
+    wanted[order[:count]] = whole[order[:count]] / whole[order[:count]].sum()
+    if drafted:
+        guesses = choice.drafted(_logits(1).expand(ROWS, 1, VOCAB), positions, 0)
+        chosen, _ = choice.verified(target, positions, guesses, 0)
+    else:
+        chosen, _ = choice.plain(target, positions)
+    assert _misfit(torch.tensor(chosen)[:, 0], wanted) > LEAST_P
+
+
+def test_padding_of_the_vocabulary_is_never_drawn() -> None:
+    choice = Sampled(50.0, range(2000), known=VOCAB - 3)
+    logits = _logits(1).expand(2000, 1, VOCAB)
+    chosen = torch.tensor(choice.plain(logits, torch.tensor([[7]]))[0])
+    assert set(chosen.flatten().tolist()) == set(range(VOCAB - 3))
+    assert torch.equal(logits, _logits(1).expand(2000, 1, VOCAB))
+
+
+@pytest.mark.parametrize("top_p", [0.0, -1.0, 1.5])
+def test_a_share_that_is_none_is_refused(top_p: float) -> None:
+    with pytest.raises(PolicyError, match="top_p: found"):
+        Sampled(1.0, [1], top_p)
 
 
 def test_a_rejected_draft_is_never_drawn_again() -> None:

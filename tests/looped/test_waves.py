@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from harness.looped.decode import generate
-from harness.looped.errors import LoopedError, PolicyError
+from harness.looped.errors import BudgetError, LoopedError, PolicyError
 from harness.looped.generation import FULL_PROMPT
 from harness.looped.policies import Policy, deepest, full
+from harness.looped.wave_memory import wave_bytes
 from harness.looped.waves import Wavefront, wavefront
 from tests.looped.models import CONFIGS, random_model
 
@@ -106,3 +107,16 @@ def test_bad_waves_are_refused() -> None:
     ):
         with pytest.raises(PolicyError, match=message):
             Wavefront(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("planes", ["full", "shared"])
+def test_a_waves_memory_is_as_the_formula_says_and_within_its_budget(planes: str) -> None:
+    model = random_model(CONFIGS["huginn_0125"])
+    mode = Wavefront(planes=planes, inner=2, longest=4)
+    prompts = [[5, 9, 17], [7, 2]]
+    needed = wave_bytes(model, planes, 4, 2, 3 + 5 + 4)
+    found = wavefront(model, prompts, mode, loops=4, max_tokens=5, budget=needed)
+    assert found.allocated_bytes == needed
+    assert found.total.wall_ns >= found.prefill.wall_ns + found.decode.wall_ns > 0
+    with pytest.raises(BudgetError, match=f"needs {needed} bytes, found {needed - 1}"):
+        wavefront(model, prompts, mode, loops=4, max_tokens=5, budget=needed - 1)
