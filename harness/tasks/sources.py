@@ -16,8 +16,10 @@ def draw(
 ) -> tuple[Item, ...]:
     """`count` different items of one bucket, the same ones for the same arguments.
 
+    An option that is null counts as absent, so that a variant can drop its base plan's options.
     Raises ItemError for an unknown source, bucket or option, or a difficulty with too few items.
     """
+    options = {name: value for name, value in options.items() if value is not None}
     if source == arithmetic.FAMILY:
         return arithmetic.draw(bucket, seed, count, _difficulty(options))
     if source == gsm8k.FAMILY:
