@@ -94,6 +94,7 @@ from harness.analysis.orders import (
     williams_orders,
 )
 from harness.analysis.pairing import MissingBounds, Pairs, missing_bounds, pair_rows
+from harness.analysis.pass_cost import PassCost, pass_cost
 from harness.analysis.philox import philox_block, philox_words
 from harness.analysis.power import (
     design_effect,
@@ -107,6 +108,7 @@ from harness.analysis.power import (
 from harness.analysis.precision import percentile_ranks, round_twelve, twelve_digits
 from harness.analysis.proportions import (
     bonett_price_interval,
+    exact_interval,
     newcombe_interval,
     paired_design_effect,
     tango_effective,
@@ -158,6 +160,7 @@ __all__ = [
     "NotEstimable",
     "OrderDiagnostics",
     "Pairs",
+    "PassCost",
     "Region",
     "Regression",
     "RepeatNoise",
@@ -198,6 +201,7 @@ __all__ = [
     "enumerated_error",
     "equivalence",
     "equivalence_region",
+    "exact_interval",
     "fixed_sequence",
     "holm",
     "jackknife",
@@ -226,6 +230,7 @@ __all__ = [
     "over_threshold",
     "pair_rows",
     "paired_design_effect",
+    "pass_cost",
     "percentile_bootstrap",
     "percentile_bootstraps",
     "percentile_ranks",

@@ -1,4 +1,4 @@
-"""Intervals for shares: one share (Wilson) and the difference of two paired shares.
+"""Intervals for shares: one share (Wilson, exact) and the difference of two paired shares.
 
 Paired notation: b pairs with A right and B wrong, c pairs with A wrong and B right, n pairs; the
 difference is B − A = (c − b)/n. Only the score intervals keep their word near the ceiling: with no
@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
 from harness.analysis.arrays import choice, count, counts, real, same_length
 from harness.analysis.cr2 import fit
@@ -47,6 +47,23 @@ def wilson_bounds(share: float, n: float, z: float) -> tuple[float, float]:
     low = 0.0 if share == 0 else (centre - half) / scale
     high = 1.0 if share == 1 else (centre + half) / scale
     return low, high
+
+
+def exact_interval(k: int, n: int, confidence: Level = "0.95") -> Interval | NotEstimable:
+    """Return the exact binomial interval of k of n independent units (Clopper and Pearson 1934).
+
+    It keeps its level whatever the share, and is wider than Wilson's for it. At confidence 1 − 2α
+    its upper end is the exact one-sided bound at 1 − α: 1 − α^(1/n) where nothing was seen.
+    """
+    hits, total = count(k, "k"), count(n, "n")
+    if hits > total:
+        raise AnalysisError(f"k: {hits} of {total} is more than all")
+    below = float(tails(confidence)[0])
+    if total == 0:
+        return NotEstimable("a share of nothing")
+    low = float(betaincinv(hits, total - hits + 1, below)) if hits else 0.0
+    high = float(betainccinv(hits + 1, total - hits, below)) if hits < total else 1.0
+    return Interval(hits / total, low, high, float(level(confidence)), "exact", None, total)
 
 
 def _cells(b: int, c: int, n: int) -> tuple[int, int, int]:

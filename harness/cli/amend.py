@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.cli.output import console
-from harness.cli.parsing import parse_mixed, parser, words_argument
+from harness.cli.parsing import parse_mixed, parser, utf8, words_argument
 from harness.store.errors import Exit, UsageError
 
 
 def main(argv: Sequence[str]) -> int:
     """Record that a frozen plan is from now on what its file says."""
     made = parser("amend", "record a change of a frozen plan; edit conf/PLAN.yaml first")
-    made.add_argument("--reason", required=True, help="shown with every verdict that it touches")
+    made.add_argument(
+        "--reason", type=utf8, required=True, help="shown with every verdict that it touches"
+    )
     words_argument(made)
     args = parse_mixed(made, argv)
     from harness.plan.compose import compose

@@ -80,7 +80,7 @@ def enlist(project: Project, words: Words) -> Campaign:
 
 
 def _unregistered(project: Project, plan: Plan) -> Campaign:
-    paths = unfinished(project, plan)
+    paths = unfinished(project, plan, judged=True)
     resumed = paths is not None
     if paths is None:
         paths = create_run(
@@ -158,7 +158,7 @@ def _resumable(project: Project, plan: Plan, role: Role) -> RunPaths | None:
         start = seen.registered(plan.plan)
         if start is not None:
             return project.run(plan.plan, start[1].run_id)
-    paths = unfinished(project, plan)
+    paths = unfinished(project, plan, judged=True)
     if paths is not None and read_json(paths.manifest)["role"] == role:
         return paths
     return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.cli.output import console
-from harness.cli.parsing import parser
+from harness.cli.parsing import parser, utf8
 from harness.store.errors import Exit, IncompleteError
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ def main(argv: Sequence[str]) -> int:
     """Append the record; the run's verdicts carry it from then on."""
     made = parser("deviate", "record that a run departed from its plan")
     made.add_argument("run", metavar="RUN", help="a plan (its registered run), PLAN@N or a folder")
-    made.add_argument("--reason", required=True, help="shown with every verdict of the run")
+    made.add_argument(
+        "--reason", type=utf8, required=True, help="shown with every verdict of the run"
+    )
     made.add_argument(
         "--abandon", action="store_true", help="give the run up; its predictions are void for ever"
     )

@@ -41,23 +41,29 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _leftovers(*, as_json: bool) -> int:
-    """List processes that a run started and whose runner is gone; nothing is ended here."""
+    """List processes and empty control groups of runs whose runner is gone; nothing is ended."""
     from harness.run.family import orphans
     from harness.run.ports import listening
+    from harness.run.settle import empty_groups
 
-    found = [
+    processes = [
         {"pid": process.pid, "name": process.name(), "ports": sorted(listening([process]))}
         for process in orphans()
     ]
+    groups = [{"group": str(group.folder)} for group in empty_groups()]
+    found = [*processes, *groups]
     if as_json:
         print_json(found)
-    elif not found:
-        console().print("no process of a run is left")
+        return Exit.NOT_READY if found else Exit.DONE
+    for one in processes:
+        ports = "".join(f", listens on {port}" for port in one["ports"])  # type: ignore[attr-defined]
+        console().print(f"process {one['pid']} ({one['name']}){ports}")
+    for group in groups:
+        console().print(f"empty control group {group['group']}", soft_wrap=True)
+    if found:
+        note("resuming their runs removes them; or end the processes and rmdir the groups yourself")
     else:
-        for one in found:
-            ports = "".join(f", listens on {port}" for port in one["ports"])  # type: ignore[attr-defined]
-            console().print(f"process {one['pid']} ({one['name']}){ports}")
-        note("resuming their runs ends them; or end them yourself")
+        console().print("no process and no control group of a run is left")
     return Exit.NOT_READY if found else Exit.DONE
 
 

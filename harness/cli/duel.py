@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,9 +44,10 @@ def of_programs(commands: tuple[list[str], list[str]], items: int, tokens: int) 
 
     lines = {name: command({"command": words}) for name, words in zip("ab", commands, strict=True)}
 
-    def start(arm: str, log: Path) -> WorkerProcess:
+    def start(arm: str, log: Path, under: Sequence[str] = ()) -> WorkerProcess:
         environment = worker_environment(1, foreign=True)
-        return WorkerProcess(lines[arm], log, environment=environment, folder=Path.cwd())
+        words = [*under, *lines[arm]]
+        return WorkerProcess(words, log, environment=environment, folder=Path.cwd())
 
     arms = {
         "a": {"role": "pristine", "backend": "process", "options": {"command": ["program-a"]}},

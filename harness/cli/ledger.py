@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.anchor import add_options, standings, wanted
 from harness.cli.output import console, note, print_json
-from harness.cli.parsing import parser
+from harness.cli.parsing import parser, utf8
 from harness.store.errors import IncompleteError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument("--output", metavar="FILE", help="export: a file instead of the terminal")
     made.add_argument("--save", metavar="FILE", help="anchor: write the head to keep elsewhere")
     made.add_argument("--sign", metavar="KEY", help="anchor: sign the head with an ssh key")
-    made.add_argument("--reason", help="repair: why")
+    made.add_argument("--reason", type=utf8, help="repair: why")
     add_options(made)
     args = made.parse_args(argv)
     from harness.prereg.verify import studies

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 
 
@@ -14,10 +15,22 @@ def parser(command: str, description: str, *, json: bool = False) -> argparse.Ar
     return made
 
 
+def utf8(value: str) -> str:
+    """Return an argument that is kept as text; it is UTF-8 whatever the locale says."""
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeDecodeError:
+        raise argparse.ArgumentTypeError("is not text in UTF-8") from None
+
+
 def words_argument(made: argparse.ArgumentParser) -> None:
     """Add `conf=PLAN KEY=VALUE …`."""
     made.add_argument(
-        "words", nargs="*", metavar="KEY=VALUE", help="conf=PLAN, then overrides where allowed"
+        "words",
+        nargs="*",
+        type=utf8,
+        metavar="KEY=VALUE",
+        help="conf=PLAN, then overrides where allowed",
     )
 
 

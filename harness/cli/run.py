@@ -14,9 +14,11 @@ from harness.store.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from harness.cli.campaign import Campaign
     from harness.run.context import Progress, RunContext
+    from harness.store.canonical import Json
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,7 +30,6 @@ def main(argv: Sequence[str]) -> int:
     words_argument(made)
     args = parse_mixed(made, argv)
     from harness.cli.campaign import enlist
-    from harness.cli.conclude import conclude
     from harness.plan.words import parse_words
     from harness.run.supervisor import execute
     from harness.store.paths import find_project
@@ -40,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     began = time.monotonic()
     with _progress() as show:
         outcome = execute(context(campaign, show))
-    analysis, files = conclude(campaign)
+    analysis, files = _concluded(campaign)
     page = next(project.relative(path) for path in files if path.suffix == ".html")
     if args.json:
         print_json({"analysis": analysis, "report": page})
@@ -49,6 +50,24 @@ def main(argv: Sequence[str]) -> int:
     if outcome.timing_void:
         note(f"timing predictions are void: {outcome.timing_void}")
     return _exit(analysis, args.strict)
+
+
+def _concluded(campaign: Campaign) -> tuple[Json, list[Path]]:
+    """Seal, judge and report, stoppable like the run itself."""
+    from harness.cli.conclude import conclude
+    from harness.run.interrupts import Interrupts
+    from harness.store.errors import StoppedError
+
+    try:
+        with Interrupts():
+            return conclude(campaign)
+    except StoppedError:
+        if not campaign.paths.analysis.exists():
+            raise
+        root = campaign.project.relative(campaign.paths.root)
+        raise StoppedError(
+            f"stopped; the run is sealed and judged, and `harness report {root}` writes its report"
+        ) from None
 
 
 def context(campaign: Campaign, show: Callable[[Progress], None]) -> RunContext:
@@ -152,12 +171,19 @@ def _conclusion(campaign: Campaign, analysis: dict[str, Any], page: str, seconds
     out.print()
     out.print(f"[bold]{campaign.plan.title}[/]")
     out.print(verdict_table(analysis, plan_json(campaign.plan)))
-    scope = analysis["scope"]
-    out.print(
-        f"{scope['model']}, {scope['source']}, {scope['device_class']}; {campaign.role}, attempt "
-        f"{analysis['attempt']}, unanchored"
-    )
+    out.print(scope_line(analysis))
     out.print(f"{seconds:.0f} s; report: {page}")
+
+
+def scope_line(analysis: dict[str, Any]) -> str:
+    """Return what the verdicts are about, and what they rest on."""
+    from harness.report.scope import anchor_words, attempt_words, role_words
+
+    scope = analysis["scope"]
+    facts = [", ".join(str(scope[name]) for name in ("model", "source", "device_class"))]
+    if analysis["role"] != "unregistered":
+        facts.append(f"{attempt_words(analysis)}, {anchor_words(scope.get('anchored'))}")
+    return "; ".join([*facts, role_words(analysis)])
 
 
 def _exit(analysis: dict[str, Any], strict: bool) -> int:

@@ -27,14 +27,16 @@ def main(argv: Sequence[str]) -> int:
     words = parse_words(args.words)
     project = find_project()
     composed = compose(project, words.plan, words.overrides)
+    attempt = attempt_at(project, composed.plan)
     facts = {
         "plan": plan_json(composed.plan),
         "digest": plan_digest(composed.plan),
         "sources": [project.relative(path) for path in composed.sources],
         "frozen": project.lock(words.plan).is_file(),
+        "attempt": attempt,
         "cost": cost(project, composed.plan),
         "order": order(composed.plan),
-        "predictions": decisions(composed.plan),
+        "predictions": decisions(composed.plan, attempt),
         "power": power(composed.plan),
     }
     if args.json:
@@ -77,8 +79,20 @@ def order(plan: Plan) -> dict[str, int]:
     return dict(sorted(rows.items()))
 
 
-def decisions(plan: Plan) -> list[dict[str, Any]]:
-    """Return each prediction with the level it is decided at."""
+def attempt_at(project: Project, plan: Plan) -> int:
+    """Return which attempt at its question the plan is, by its lock, or would be if frozen now."""
+    from harness.ledger.chain import Chain
+    from harness.ledger.records import history
+    from harness.prereg.lock import read_lock
+
+    if project.lock(plan.plan).is_file():
+        return read_lock(project, plan.plan).attempt
+    seen = history(Chain(project.ledger(plan.study)).intact())
+    return len(seen.locks_of(plan.question)) + 1
+
+
+def decisions(plan: Plan, attempt: int) -> list[dict[str, Any]]:
+    """Return each prediction with the level it is decided at in this attempt."""
     from harness.measure.chance import chance_if_no_effect
     from harness.plan.predictions import confidence_level
 
@@ -88,10 +102,10 @@ def decisions(plan: Plan) -> list[dict[str, Any]]:
             "claim": prediction.claim,
             "family": prediction.family,
             "region": list(prediction.region),
-            "level": confidence_level(plan, prediction, attempt=1),
+            "level": confidence_level(plan, prediction, attempt),
             "min_clusters": prediction.min_clusters,
             "author_confidence": prediction.confidence,
-            "chance_if_no_effect": chance_if_no_effect(plan, prediction, 1),
+            "chance_if_no_effect": chance_if_no_effect(plan, prediction, attempt),
         }
         for prediction in plan.predictions
     ]
@@ -116,6 +130,8 @@ def _print(facts: dict[str, Any]) -> None:
     out = console()
     out.print(OmegaConf.to_yaml(OmegaConf.create(facts["plan"])), markup=False)
     out.print(f"digest   {facts['digest']}{'' if facts['frozen'] else '  (not frozen)'}")
+    unless = "" if facts["frozen"] else ", if it were frozen now"
+    out.print(f"attempt  {facts['attempt']} on {facts['plan']['question']}{unless}")
     out.print(f"sources  {', '.join(facts['sources'])}")
     spent = facts["cost"]
     last = f"; the last run took {spent['last_run_s']:.0f} s" if spent["last_run_s"] else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from harness.analysis import Interval, wilson_interval
+from harness.analysis import Interval, exact_interval, wilson_interval
 from harness.measure.scored import Scored
 from harness.store.canonical import Json
 
@@ -41,9 +41,7 @@ def compare(data: Scored, baseline: str, arm: str, items: Collection[str], near_
         matched += len(left["token_ids"]) if where is None else where
         same += where is None
         near += where is not None and _tied(left, where, near_tie)
-    interval = wilson_interval(same, total) if total else None
-    ends = {"low": interval.low, "high": interval.high} if isinstance(interval, Interval) else {}
-    return ends | {
+    return _ends(same, total) | {
         "k": same,
         "n": total,
         "near_ties": near,
@@ -51,6 +49,17 @@ def compare(data: Scored, baseline: str, arm: str, items: Collection[str], near_
         "matched_tokens": matched,
         "tokens": tokens,
     }
+
+
+def _ends(same: int, total: int) -> Json:
+    """Wilson's interval of the share, and the exact one-sided 95 % bound on the share that differs.
+
+    That all of a few items agree is no proof: of 50, up to 5.8 % may differ.
+    """
+    interval, differing = wilson_interval(same, total), exact_interval(total - same, total, "0.9")
+    if not isinstance(interval, Interval) or not isinstance(differing, Interval):
+        return {}
+    return {"low": interval.low, "high": interval.high, "differ_at_most": differing.high}
 
 
 def _tied(trial: Json, position: int, bound: float) -> bool:

@@ -90,7 +90,7 @@ def measure(estimand: Estimand, data: Scored, blocks: Collection[int], confidenc
     Raises:
         UsageError: a quantity that was never measured, or a kind that does not fit it.
     """
-    if is_timing(estimand) != (estimand.kind == "log_ratio" and estimand.of in generation.VISIT):
+    if is_timing(estimand) and estimand.kind != "log_ratio":
         raise UsageError(f"estimand: {estimand.kind} of {estimand.of}: times take log_ratio")
     if estimand.kind == "model_ratio":
         return model_ratio(estimand.arms[1], data, blocks, confidence)

@@ -20,7 +20,7 @@ from harness.store.canonical import Json, canonical, parse
 from harness.store.digests import check_table, digest, sha256_bytes
 from harness.store.errors import ChangedError, Exit, HarnessError
 from harness.store.files import read, read_json
-from harness.store.framed import bodies, frame_bytes, stream
+from harness.store.framed import AROUND, bodies, stream
 from harness.store.paths import Project, RunPaths
 
 Recompute = Callable[[RunPaths], Json]
@@ -240,7 +240,7 @@ class _Tally:
         for body in bodies(self._path):
             self.records += 1
             value = self._value(body)
-            self.bytes += frame_bytes(body)
+            self.bytes += len(body) + AROUND
             kind = f"{value.get('kind')}s"
             if kind in self.counts:
                 self.counts[kind] += 1
@@ -249,7 +249,7 @@ class _Tally:
 
     def _value(self, body: bytes) -> Json:
         try:
-            return _object(parse(body), f"record {self.records}")
+            return _object(parse(body, share=True), f"record {self.records}")
         except ValueError as error:
             raise ChangedError(f"record {self.records} is not strict JSON: {error}") from error
 

@@ -87,9 +87,9 @@ def arms_grid(analysis: Json, plan_json: Json) -> Grid:
 def _cells(name: str, arm: Json, planned: Json) -> tuple[Cell, ...]:
     role = str(arm.get("role") or planned.get("role") or NOT_RECORDED)
     is_pristine = role == "pristine"
-    floor = _floor(arm)
+    beside = " ".join(words for words in (_at_most(arm), _floor(arm)) if words)
     numbers = tuple(
-        _cell(key, *entry, is_pristine, floor if key == "agreement" else "")
+        _cell(key, *entry, is_pristine, beside if key == "agreement" else "")
         for key, entry in measures(arm).items()
     )
     cache = size(quantity(arm.get("cache_bytes_mean")).estimate)
@@ -101,6 +101,20 @@ def within(arm: Json) -> Quantity:
     return quantity(arm.get("agreement_within"))
 
 
+def differing(arm: Json) -> Quantity:
+    """Return the exact one-sided 95 % bound on the share of items that differ from pristine's."""
+    return quantity(part(arm, "agreement_with_pristine").get("differ_at_most"))
+
+
+def _at_most(arm: Json) -> str:
+    found = differing(arm)
+    return (
+        f"differ\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}{show(found, 'share').estimate}"
+        if found.estimate is not None
+        else ""
+    )
+
+
 def _floor(arm: Json) -> str:
     found = within(arm)
     return (
@@ -110,13 +124,13 @@ def _floor(arm: Json) -> str:
     )
 
 
-def _cell(key: str, found: Quantity, unit: str, is_pristine: bool, floor: str) -> Cell:
+def _cell(key: str, found: Quantity, unit: str, is_pristine: bool, beside: str) -> Cell:
     if key == "agreement" and is_pristine:
-        return Cell("reference", note=floor, join=", ")
+        return Cell("reference", note=beside, join=", ")
     if found.reason == NO_DRAFTS:
         return Cell(NO_DRAFTS)
     shown = show(found, "" if unit == "ms" else unit)
     counts = (found.k, found.n)
     whole = [fixed(part, 0) for part in counts if part is not None]
     note = shown.interval or ("/".join(whole) if len(whole) == 2 else "")
-    return Cell(shown.estimate, note=" ".join(words for words in (note, floor) if words))
+    return Cell(shown.estimate, note=" ".join(words for words in (note, beside) if words))

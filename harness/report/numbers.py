@@ -68,9 +68,12 @@ def _verdict(verdict: Verdict) -> Iterator[Number]:
 def _arm(name: str, arm: Json) -> Iterator[Number]:
     for key, (found, unit) in arms_module.measures(arm).items():
         yield from _interval((name, key), found, unit)
-    floor = arms_module.within(arm)
-    if floor.recorded:
-        yield from _interval((name, "agreement_within"), floor, "share")
+    for key, found in (
+        ("agreement_within", arms_module.within(arm)),
+        ("differ_at_most", arms_module.differing(arm)),
+    ):
+        if found.recorded:
+            yield from _interval((name, key), found, "share")
     cache = quantity(arm.get("cache_bytes_mean")).estimate
     yield Number((name, "cache"), cache, "bytes", size(cache))
 

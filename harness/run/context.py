@@ -37,9 +37,9 @@ class RunItem(Protocol):
 
 
 class WorkerFactory(Protocol):
-    """Starts the process of an arm; its standard error goes to `log`."""
+    """Starts the process of an arm, below a profiler or alone; its standard error goes to `log`."""
 
-    def __call__(self, arm: str, log: Path) -> WorkerProcess:
+    def __call__(self, arm: str, log: Path, under: Sequence[str] = ()) -> WorkerProcess:
         """Return at once, before the worker is ready."""
         ...
 

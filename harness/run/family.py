@@ -22,8 +22,9 @@ _PROC = Path("/proc")
 
 
 def run_mark(folder: Path) -> str:
-    """Return the mark of every process of the run whose logs lie in `folder`."""
-    return derive("run-mark-v1", str(folder.resolve())).hex()[:16]
+    """Return the mark of every process of the run whose logs lie in `folder`, in any locale."""
+    name = os.fsencode(folder.resolve()).decode("utf-8", "replace")
+    return derive("run-mark-v1", name).hex()[:16]
 
 
 def marks(folder: Path) -> dict[str, str]:
@@ -94,13 +95,21 @@ def end(processes: list[psutil.Process], within_s: float = 5.0) -> list[psutil.P
 def orphans(mark: str | None = None) -> list[psutil.Process]:
     """Return marked processes, of one run or of any, whose runner is no longer there."""
     found = marked(RUN, mark)
-    return [process for process in found if not _runner_lives(process)]
+    return [process for process in found if not runner_lives(_runner(process))]
 
 
-def _runner_lives(process: psutil.Process) -> bool:
+def _runner(process: psutil.Process) -> str:
     try:
-        pid, _, created = process.environ()[RUNNER].partition(":")
+        return process.environ().get(RUNNER, "")
+    except psutil.Error:
+        return ""
+
+
+def runner_lives(mark: str) -> bool:
+    """Whether the runner of that mark still runs: its number alone may be another's by now."""
+    try:
+        pid, _, created = mark.partition(":")
         runner = psutil.Process(int(pid))
         return alive(runner) and abs(runner.create_time() - float(created)) < 0.02
-    except (psutil.Error, KeyError, ValueError):
+    except (psutil.Error, ValueError):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import harness
@@ -14,8 +15,9 @@ from harness.run.environment import machine
 from harness.run.privacy import leaks
 from harness.store.canonical import Json
 from harness.store.clock import CLOCK, Clock
-from harness.store.errors import RefusedError, UsageError
+from harness.store.errors import HarnessError, RefusedError, UsageError
 from harness.store.files import create_json, read_json, storage_errors
+from harness.store.framed import bodies
 from harness.store.paths import Project, RunPaths
 from harness.store.randomness import derive
 
@@ -29,13 +31,26 @@ def run_folders(project: Project, plan: str) -> list[RunPaths]:
     return [RunPaths(root) for root in roots if RunPaths(root).manifest.is_file()]
 
 
-def unfinished(project: Project, plan: Plan) -> RunPaths | None:
-    """Return the newest run of exactly this plan that is not sealed, or None."""
+def unfinished(project: Project, plan: Plan, *, judged: bool = False) -> RunPaths | None:
+    """Return the newest run of exactly this plan that is not sealed, or None.
+
+    With `judged`, one that is sealed and lacks its verdicts is unfinished too. A void run has
+    ended: nothing resumes it.
+    """
     wanted = plan_digest(plan)
     for paths in reversed(run_folders(project, plan.plan)):
-        if not paths.seal.exists() and read_json(paths.manifest).get("plan_digest") == wanted:
+        ended = paths.seal.exists() and (paths.analysis.exists() or not judged)
+        same = not ended and read_json(paths.manifest).get("plan_digest") == wanted
+        if same and not _is_void(paths):
             return paths
     return None
+
+
+def _is_void(paths: RunPaths) -> bool:
+    """Whether a run stopped itself for good; what can't be read is for the runner to say."""
+    with contextlib.suppress(HarnessError):
+        return any(b'"event":"void","kind":"run"' in body for body in bodies(paths.journal))
+    return False
 
 
 def create_run(

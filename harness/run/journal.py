@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from types import TracebackType
 
 from harness.run.interrupts import Interrupts
@@ -9,7 +11,7 @@ from harness.run.state import RunState
 from harness.store.canonical import Json, parse
 from harness.store.clock import Clock
 from harness.store.errors import ChangedError
-from harness.store.framed import FramedLog
+from harness.store.framed import AROUND, FramedLog
 from harness.store.paths import RunPaths
 
 
@@ -18,56 +20,73 @@ def _closes(record: Json) -> bool:
     return (record["kind"], record.get("event")) != ("block", "void")
 
 
-def _is_trial(body: bytes) -> bool:
-    """Whether a record is a trial, told without reading it.
+_VISIT = re.compile(
+    rb'"key":\{"arm":"([\w.-]+)","attempt":\d+,"block":(\d+),"visit":(\d+)\},"kind":"visit",'
+    rb'"launch":\d+,"load":(\{[^{}]*\}),"patch_counters":\{[^{}]*\},"phase":"scored",'
+    rb'"position":\d+,"seq":(\d+),"start":'
+)
+"""What a scored visit says of the state. A quote inside a text is escaped, so no text matches."""
 
-    In canonical JSON a trial alone starts with its block and holds this pair outside of any text.
-    """
-    return body.startswith(b'{"block":') and b'"kind":"trial"' in body
+
+def _scored_visit(body: bytes) -> Json | None:
+    """Return what the state needs of a scored visit, without reading the rest; None if another."""
+    found = _VISIT.search(body)
+    if found is None:
+        return None
+    arm, block, visit, load, seq = found.groups()
+    return {
+        "kind": "visit",
+        "phase": "scored",
+        "key": {"arm": arm.decode(), "block": int(block), "visit": int(visit)},
+        "load": parse(load) if b'_mhz"' in load else None,
+        "seq": int(seq),
+    }
 
 
 class Journal:
     """Opening replays what is there; a torn tail is set aside first.
 
     Trials are counted, not read: a visit is recorded with all of its trials or not at all, so that
-    its own key tells what is done.
+    its own key tells what is done. Sealing reads every record whole.
     """
 
     def __init__(self, paths: RunPaths, clock: Clock, interrupts: Interrupts) -> None:
         self.state = RunState()
         self._clock = clock
         self._interrupts = interrupts
-        self._waiting: list[Json | None] = []
-        self._log = FramedLog(paths.journal, self._take)
+        self._log = FramedLog(paths.journal, self._replay)
         self.torn_bytes = self._log.torn_bytes
 
-    def _take(self, body: bytes) -> bool:
-        """Take in one record of the file; those of an open group wait until it is closed."""
-        if _is_trial(body):
-            number = self.state.records + len(self._waiting)
-            trial = b'"seq":%d,' % number in body
-            self._waiting.append(None if trial else self._read(body))
-            return False
-        record = self._read(body)
-        self._waiting.append(record)
-        if not _closes(record):
-            return False
-        for one in self._waiting:
-            if one is None:
-                self.state.skip()
-            else:
-                self.state.apply(one)
-        self._waiting.clear()
-        return True
+    def _replay(self, bodies: Iterator[bytes]) -> int:
+        """Take in a journal, append by append; return the bytes of those that are whole."""
+        position = closed = 0
+        waiting: list[tuple[int, Json]] = []
+        for number, body in enumerate(bodies):
+            position += len(body) + AROUND
+            # In canonical JSON a trial alone starts with its block and holds such a pair.
+            trial = body.startswith(b'{"block":') and b'"kind":"trial"' in body
+            if trial and b'"seq":%d,' % number in body:
+                continue
+            record = self._read(body, number)
+            waiting.append((number, record))
+            if not trial and _closes(record):
+                self._apply(waiting)
+                waiting.clear()
+                closed = position
+        return closed
 
-    def _read(self, body: bytes) -> Json:
+    def _apply(self, records: list[tuple[int, Json]]) -> None:
+        """Apply the records of one append by their places; those between were counted."""
+        for number, record in records:
+            self.state.skip(number - self.state.records)
+            self.state.apply(record)
+
+    def _read(self, body: bytes, number: int) -> Json:
         try:
-            record: Json = parse(body)
+            record: Json = _scored_visit(body) or parse(body)
         except ValueError as error:
-            number = self.state.records + len(self._waiting) + 1
-            raise ChangedError(
-                f"journal.log: record {number} is not strict JSON: {error}"
-            ) from error
+            text = f"journal.log: record {number + 1} is not strict JSON: {error}"
+            raise ChangedError(text) from error
         return record
 
     def append(self, *records: Json) -> None:

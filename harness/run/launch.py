@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import harness
@@ -38,14 +38,15 @@ def local_workers(
     own = {name: environment_of(project, plan, name, locked=locked) for name in plan.arms}
     commands = command_lines(plan, project, locked=locked)
 
-    def start(arm: str, log: Path) -> WorkerProcess:
+    def start(arm: str, log: Path, under: Sequence[str] = ()) -> WorkerProcess:
         foreign = plan.arms[arm].backend == "process"
         environment = worker_environment(plan.schedule.threads, foreign=foreign)
         if (isolated := own[arm]) is not None:
             environment |= isolated_environment(isolated)
+        words = [*under, *commands[arm]]
         if show is not None:
-            show(" ".join(commands[arm]))
-        return WorkerProcess(commands[arm], log, environment=environment, folder=project.root)
+            show(" ".join(words))
+        return WorkerProcess(words, log, environment=environment, folder=project.root)
 
     return start
 

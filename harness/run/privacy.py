@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -30,9 +31,14 @@ def _names() -> tuple[str, ...]:
     return tuple(sorted(n for n in found if len(n) >= 3 and n.lower() not in _COMMON))
 
 
-def _name_pattern() -> re.Pattern[str] | None:
-    words = "|".join(re.escape(name) for name in _names())
+@cache
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str] | None:
+    words = "|".join(re.escape(name) for name in names)
     return re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])") if words else None
+
+
+def _name_pattern() -> re.Pattern[str] | None:
+    return _pattern(_names())
 
 
 def scrub(text: str) -> str:
@@ -52,6 +58,38 @@ def scrubbed(value: Any) -> Any:
     if isinstance(value, list):
         return [scrubbed(entry) for entry in value]
     return value
+
+
+_ODD = re.compile(rb"\\[^\"bfnrt]")
+_TWO_SLASHES = re.compile(rb"/[^/\s\"<>]*/")
+
+
+@cache
+def _prefilter(names: tuple[str, ...]) -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
+    """Each name's bytes, and where they stand for themselves: an escaped line end is no letter."""
+    spelled = [
+        json.dumps(name, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+        for name in names
+    ]
+    return tuple(
+        (
+            name,
+            re.compile(rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt]))%b(?![A-Za-z0-9])" % re.escape(name)),
+        )
+        for name in spelled
+    )
+
+
+def may_leak(text: bytes) -> bool:
+    """Whether `leaks` could find anything in what this JSON says; a quick look that may cry wolf.
+
+    What JSON may spell in several ways (an escaped slash or letter) counts as found.
+    """
+    if b"\\" in text and _ODD.search(text):
+        return True
+    if b"://" in text or (b"/" in text and _TWO_SLASHES.search(text)):
+        return True
+    return any(name in text and alone.search(text) for name, alone in _prefilter(_names()))
 
 
 def leaks(value: Any, key: str = "", *, chosen: bool = False) -> Iterator[tuple[str, str]]:

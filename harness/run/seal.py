@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
-from harness.prereg.schedule import counts
-from harness.run.privacy import leaks
+from harness.run.privacy import leaks, may_leak
 from harness.run.state import RunState
 from harness.store.canonical import Json, parse
 from harness.store.clock import CLOCK, Clock
 from harness.store.digests import check_table, digest, file_table
 from harness.store.errors import IncompleteError, RefusedError
 from harness.store.files import create_json, read_json
-from harness.store.framed import bodies, frame_bytes
+from harness.store.framed import AROUND, bodies
 from harness.store.paths import RunPaths
 
 FORMAT = 1
@@ -78,18 +78,18 @@ def _existing(paths: RunPaths) -> Json:
 
 def _check_journal(paths: RunPaths) -> dict[str, int]:
     """Check every record once, in little memory, and count trials and visits."""
-    state, counted, size = RunState(), {"trials": 0, "visits": 0}, 0
+    state, kinds, size = RunState(), Counter[str](), 0
     for number, body in enumerate(bodies(paths.journal), start=1):
-        size += frame_bytes(body)
+        size += len(body) + AROUND
         record: Json = parse(body)
         state.apply(record)
-        for kind, count in counts([record]).items():
-            counted[kind] += count
-        _check_privacy(f"journal.log: record {number}", record)
+        kinds[record["kind"]] += 1
+        if may_leak(body):
+            _check_privacy(f"journal.log: record {number}", record)
     torn = paths.journal.stat().st_size != size
     if torn or not (state.finished or state.void):
         raise IncompleteError(f"{paths.root.name}: not finished, so it can't be sealed; resume it")
-    return counted
+    return {"trials": kinds["trial"], "visits": kinds["visit"]}
 
 
 def _check_privacy(where: str, value: object) -> None:

@@ -15,6 +15,8 @@ class Seat:
     worker: str
     arm: str
     launch: int
+    under: tuple[str, ...] = ()
+    """What the worker is started below, such as a profiler; never where anything is scored."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from sys import intern
 
 from harness.store.canonical import Json
 from harness.store.errors import ChangedError
@@ -54,7 +55,10 @@ class RunState:
 
     def block(self, number: int) -> BlockState:
         """Return the state of a block, created on first use."""
-        return self.blocks.setdefault(number, BlockState())
+        found = self.blocks.get(number)
+        if found is None:
+            found = self.blocks[number] = BlockState()
+        return found
 
     def apply(self, record: Json) -> None:
         """Take in one record.
@@ -73,9 +77,9 @@ class RunState:
             raise ChangedError(f"journal.log: record {self.records + 1} lacks {error}") from error
         self.records += 1
 
-    def skip(self) -> None:
-        """Count a record in sequence that says nothing about what is left to do."""
-        self.records += 1
+    def skip(self, count: int) -> None:
+        """Count records in sequence that say nothing about what is left to do."""
+        self.records += count
 
     def _take(self, record: Json) -> None:
         key = key_of(record)
@@ -104,7 +108,8 @@ def key_of(record: Json) -> Key | None:
         return None
     key = record["key"]
     place = key["item"] if kind == "trial" else key["block"]
-    base = (kind, record["phase"], place, key["arm"], key["visit"])
+    # Shared texts: a run of a million records has a million keys.
+    base = (intern(kind), intern(record["phase"]), place, intern(key["arm"]), key["visit"])
     if record["phase"] == "scored":
         return base
     return (*base, key["attempt"], record.get("block"), record["start"])

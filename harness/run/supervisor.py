@@ -47,7 +47,7 @@ def execute(context: RunContext) -> RunOutcome:
         if journal.state.void is not None:
             raise VoidError(f"{context.paths.root.name}: {journal.state.void}")
         if not journal.state.finished:
-            swept = sweep(context.paths.logs)
+            swept = sweep(context.paths, context.project)
             session = Session(context, journal, Crew(context, journal))
             _drive(session, interrupts, swept)
         return outcome(context, journal.state)

@@ -24,7 +24,8 @@ SHORTEST_S = 0.5
 class Telemetry:
     """Collects from construction to `summary`; `sample` is cheap enough for four times a second.
 
-    `pids` are the run's own workers: what they use is not foreign.
+    `pids` are the run's own workers: what they use is not foreign, and `workers_mib` is the memory
+    of all of them together. Nothing reads it back; early runs call it `worker_mib`.
     """
 
     def __init__(self, sampler: Sampler | None = None, pids: Collection[int] = ()) -> None:
@@ -39,7 +40,7 @@ class Telemetry:
         """Take one reading; `at_ms` is the time since the start."""
         reading = {"at_ms": round((time.monotonic_ns() - self._began_ns) / 1e6, 3)}
         reading["load_average"] = psutil.getloadavg()[0]
-        reading["worker_mib"] = self._memory_mib()
+        reading["workers_mib"] = self._memory_mib()
         if self._sampler is not None:
             reading |= self._sampler()
         self.samples.append(reading)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from binascii import hexlify
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from harness.store.errors import ChangedError, IncompleteError, StorageError
 from harness.store.files import create, storage_errors
 
 _HEADER = 8 + 1 + 16 + 1
+_CHUNK = 1 << 20
+AROUND = _HEADER + 1
+"""Bytes of a frame around a record's JSON."""
 
 
 def frame(record: Json) -> bytes:
@@ -25,11 +29,6 @@ def frame(record: Json) -> bytes:
     body = canonical(record)
     check = hashlib.sha256(body).hexdigest()[:16]
     return f"{len(body):08x} {check} ".encode() + body + b"\n"
-
-
-def frame_bytes(body: bytes) -> int:
-    """Return the size of the frame around a record's JSON."""
-    return _HEADER + len(body) + 1
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def scan(path: Path) -> Scan:
     size = 0
     for number, body in enumerate(bodies(path), start=1):
         records.append(_record(path, number, body))
-        size += frame_bytes(body)
+        size += len(body) + AROUND
     with storage_errors(path), path.open("rb") as handle:
         handle.seek(size)
         return Scan(records, size, handle.read())
@@ -71,16 +70,28 @@ def bodies(path: Path) -> Iterator[bytes]:
         IncompleteError: there is no such file.
     """
     bad = 0
+    lengths, sha256 = _Lengths(), hashlib.sha256
     if not path.exists():
         raise IncompleteError(f"{path}: missing")
-    with storage_errors(path), path.open("rb") as handle:
+    with storage_errors(path), path.open("rb", buffering=_CHUNK) as handle:
         for number, line in enumerate(handle, start=1):
             if bad:
                 raise ChangedError(f"{path}: record {bad} fails its checksum")
-            if not _is_frame(line):
+            body = line[_HEADER:-1]
+            # A JSON text holds no line break of its own, so that a whole frame is a whole line.
+            check = hexlify(sha256(body).digest()[:8])
+            if line[:_HEADER] == lengths[len(body)] + check + b" " and line[-1:] == b"\n":
+                yield body
+            else:
                 bad = number
-                continue
-            yield line[_HEADER:-1]
+
+
+class _Lengths(dict[int, bytes]):
+    """The head of a frame by the length of its JSON; few lengths make up a long log."""
+
+    def __missing__(self, length: int) -> bytes:
+        made = self[length] = b"%08x " % length
+        return made
 
 
 def stream(path: Path) -> Iterator[Json]:
@@ -91,7 +102,7 @@ def stream(path: Path) -> Iterator[Json]:
 
 def _record(path: Path, number: int, body: bytes) -> Json:
     try:
-        value = parse(body)
+        value = parse(body, share=True)
     except ValueError as error:
         raise ChangedError(f"{path}: record {number} is not strict JSON: {error}") from error
     if not isinstance(value, dict):
@@ -99,45 +110,34 @@ def _record(path: Path, number: int, body: bytes) -> Json:
     return value
 
 
-def _is_frame(line: bytes) -> bool:
-    """Whether a line is a whole frame; a JSON text holds no line break of its own."""
-    try:
-        length = int(line[:8], 16)
-    except ValueError:
-        return False
-    whole = len(line) == _HEADER + length + 1 and line[-1:] == b"\n"
-    if not whole or line[8:9] != b" " or line[25:26] != b" ":
-        return False
-    return hashlib.sha256(line[_HEADER:-1]).hexdigest()[:16].encode() == line[9:25]
+Replay = Callable[[Iterator[bytes]], int]
+"""Takes the JSON of every whole record in order; returns the bytes up to the last whole append."""
 
 
-Taker = Callable[[bytes], bool]
-"""Takes the JSON of one record and says whether it can be the last one of an append."""
+def _whole(records: Iterator[bytes]) -> int:
+    """Every record is an append of its own."""
+    return sum(len(body) + AROUND for body in records)
 
 
 class FramedLog:
     """Writer of a framed log; on opening, a torn tail is moved to `<name>.torn.<n>`.
 
-    `take` is handed every whole record in order. Where several records belong together, it says
-    which of them closes a group: whole records after the last such one are a torn tail too.
+    `replay` is handed every whole record. Where several belong together, it says how far whole
+    appends go: whole records after that are a torn tail too.
     """
 
-    def __init__(self, path: Path, take: Taker | None = None) -> None:
+    def __init__(self, path: Path, replay: Replay = _whole) -> None:
         self.path = path
         self.torn_bytes = 0
         """Bytes that opening set aside."""
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists():
-                self._recover(take)
+                self._recover(replay)
             self._handle: BinaryIO = path.open("ab", buffering=0)
 
-    def _recover(self, take: Taker | None) -> None:
-        position = closed = 0
-        for body in bodies(self.path):
-            position += frame_bytes(body)
-            if take is None or take(body):
-                closed = position
+    def _recover(self, replay: Replay) -> None:
+        closed = replay(bodies(self.path))
         self.torn_bytes = self.path.stat().st_size - closed
         if self.torn_bytes:
             with self.path.open("r+b") as handle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,6 +127,10 @@ class Project:
     def run(self, plan: str, run_id: str) -> RunPaths:
         """One run's paths."""
         return RunPaths(self.runs(plan) / run_id)
+
+    def all_runs(self) -> Iterator[RunPaths]:
+        """Every run of every plan, finished or not."""
+        return (RunPaths(path.parent) for path in self.root.glob("runs/*/*/run.json"))
 
     def relative(self, path: Path) -> str:
         """Return a project-relative name for messages and records."""

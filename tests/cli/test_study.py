@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from harness.cli import conclude
 from harness.store.framed import scan
-from tests.cli.study import CONFIRM, harness, ok, write_plans
+from tests.cli.study import CONFIRM, Result, harness, ok, write_plans
 
 
 def run_folder(study: Path, plan: str = "toy_confirm") -> Path:
@@ -46,18 +50,26 @@ def test_freezing_again_is_refused_and_changes_nothing(study: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_second_run_is_a_replication_and_leaves_the_ledger_alone(study: Path) -> None:
-    before = sorted((path, path.read_bytes()) for path in (study / "ledgers/toy").iterdir())
-    result = ok(study, "run", "conf=toy_confirm")
+def ledger(study: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (study / "ledgers/toy").iterdir()}
+
+
+def test_a_second_run_is_a_replication_and_leaves_the_ledger_alone(
+    finished: Path, replicated: tuple[Path, Result]
+) -> None:
+    study, result = replicated
     assert "replication" in result.err
-    assert sorted((path, path.read_bytes()) for path in (study / "ledgers/toy").iterdir()) == before
+    rests = "; attempt 1 of 1, unanchored; replication: it changes no registered verdict "
+    assert rests in " ".join(result.out.split())
+    assert ledger(study) == ledger(finished)
     assert len(list((study / "runs/toy_confirm").glob("0002-*/chain/*.json"))) >= 3
     ok(study, "verify")
 
 
-def test_the_same_plan_twice_has_the_same_order_and_token_ids(study: Path) -> None:
-    ok(study, "run", "conf=toy_confirm")
-    first, second = sorted((study / "runs/toy_confirm").glob("000*"))
+def test_the_same_plan_twice_has_the_same_order_and_token_ids(
+    replicated: tuple[Path, Result],
+) -> None:
+    first, second = sorted((replicated[0] / "runs/toy_confirm").glob("000*"))
     orders = [json.loads((run / "run.json").read_text())["order_digest"] for run in (first, second)]
     assert orders[0] == orders[1]
     ids = [
@@ -65,7 +77,38 @@ def test_the_same_plan_twice_has_the_same_order_and_token_ids(study: Path) -> No
          if r["kind"] == "trial" and r["phase"] == "scored"}
         for run in (first, second)
     ]  # fmt: skip
+    assert len(ids[0]) == 12 * 2 * 4
     assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize(("step", "left"), [("analyse", "verdicts"), ("report", "report")])
+def test_a_stop_after_the_last_visit_leaves_nothing_that_cannot_be_completed(
+    study: Path, monkeypatch: pytest.MonkeyPatch, step: str, left: str
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+
+    monkeypatch.setattr(conclude, step, stop)
+    stopped = harness(study, "run", "conf=toy_select")
+    monkeypatch.undo()
+    assert stopped.code == 130
+    again = next((study / "runs/toy_select").glob("0002-*"))
+    assert not (again / "report").exists()
+    if left == "report":
+        words = ("report", again.relative_to(study).as_posix())
+        assert f"`harness {' '.join(words)}` writes its report" in stopped.err
+        ok(study, *words)
+    else:
+        assert "run the same command again to resume" in stopped.err
+        ok(study, "run", "conf=toy_select")
+    assert (again / "report" / "report.html").is_file()
+    assert len(list((study / "runs/toy_select").iterdir())) == 2
+    ok(study, "verify")
+
+
+def test_strict_exits_11_when_a_prediction_did_not_hold(replicated: tuple[Path, Result]) -> None:
+    assert replicated[1].code == 11
 
 
 def test_the_same_records_give_the_same_analysis_to_the_last_bit(study: Path) -> None:
@@ -162,12 +205,9 @@ def test_every_command_prints_json_where_it_prints_facts(study: Path) -> None:
 
 
 def test_reports_are_written_for_runs_and_ledgers(study: Path) -> None:
+    assert b"<path" in (run_folder(study) / "report" / "figure_forest.svg").read_bytes()
     ok(study, "report", "toy_confirm")
     page = (run_folder(study) / "report" / "report.html").read_text()
     assert "failed" in page
     ok(study, "ledger", "report", "toy")
     assert list((study / "reports/toy").glob("*.html"))
-
-
-def test_strict_exits_11_when_a_prediction_did_not_hold(study: Path) -> None:
-    assert harness(study, "run", "conf=toy_confirm", "--strict").code == 11

@@ -6,9 +6,10 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import analysis
 from harness.plan.compose import compose
 from harness.plan.order import order_table, williams
 from harness.plan.schema import Plan
@@ -31,6 +32,15 @@ def test_williams_rows_have_each_arm_once_and_each_neighbour_pair_equally_often(
         assert len(set(counts.values())) == 1
 
 
+@pytest.mark.parametrize("k", range(2, 17))
+def test_the_order_of_a_plan_is_the_design_that_the_analysis_knows(k: int) -> None:
+    """`plan` may import nothing but `store`, so that the rows stand twice."""
+    arms = [f"a{i}" for i in range(k)]
+    rows = [[arms[place] for place in row] for row in analysis.williams(k)]
+    assert williams(arms) == rows
+
+
+@settings(deadline=None)
 @given(st.integers(2, 40), st.integers(0, 3), st.text("0123456789abcdef", min_size=4, max_size=8))
 def test_abba_and_baab_are_balanced_and_palindromic(blocks: int, spare: int, nonce: str) -> None:
     plan = demo(blocks=blocks, spare_blocks=spare, launches_per_arm=1)

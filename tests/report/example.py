@@ -80,6 +80,7 @@ def _arm(name: str) -> Json:
             "n": 400,
             "low": same / 400 - 0.01,
             "high": min(1.0, same / 400 + 0.004),
+            "differ_at_most": 1 - same / 400 + 0.0093,
         }
     return arm
 

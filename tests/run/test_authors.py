@@ -38,7 +38,7 @@ class Author:
             folder, PLAN, start_worker=self.worker, seed=str(seed), progress=self.look
         )
 
-    def worker(self, arm: str, log: Path) -> Any:
+    def worker(self, arm: str, log: Path, under: Any = ()) -> Any:
         author = self
 
         class Watched(InlineWorker):

@@ -21,6 +21,7 @@ from harness.store.errors import (
     RefusedError,
     StoppedError,
     UsageError,
+    VoidError,
 )
 from harness.store.files import read_json
 from harness.store.framed import FramedLog, scan
@@ -46,7 +47,9 @@ def test_runs_are_numbered_and_named_by_what_they_run(tmp_path: Path) -> None:
     assert read_json(first.manifest)["run_id"] == first.root.name
 
 
-def test_the_newest_unsealed_run_of_the_same_plan_is_resumed(tmp_path: Path) -> None:
+def test_the_newest_run_without_seal_or_verdicts_of_the_same_plan_is_resumed(
+    tmp_path: Path,
+) -> None:
     plan, project = plan_of(schedule=QUICK), Project(tmp_path)
     assert unfinished(project, plan) is None
     context = new_run(tmp_path, plan)
@@ -55,6 +58,20 @@ def test_the_newest_unsealed_run_of_the_same_plan_is_resumed(tmp_path: Path) -> 
     execute(context)
     seal_run(context.paths)
     assert unfinished(project, plan) is None
+    assert unfinished(project, plan, judged=True) == context.paths
+    context.paths.analysis.write_text("{}")
+    assert unfinished(project, plan, judged=True) is None
+
+
+def test_a_void_run_is_not_resumed(tmp_path: Path) -> None:
+    plan, project = plan_of(schedule={**QUICK, "aa_blocks": 2}), Project(tmp_path)
+    context = new_run(tmp_path, plan, aa_interval=lambda _: {"low": -1.0, "high": 1.0})
+    with pytest.raises(VoidError, match="then start another run"):
+        execute(context)
+    assert unfinished(project, plan) is None
+    again = new_run(tmp_path, plan)
+    assert again.paths.root.name.startswith("0002-")
+    assert unfinished(project, plan) == again.paths
 
 
 def test_a_folder_without_a_manifest_is_taken_over(tmp_path: Path) -> None:

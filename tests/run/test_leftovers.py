@@ -118,6 +118,58 @@ def test_what_a_killed_runner_left_is_listed_and_ended_when_the_run_resumes(
     check_finished(paths, plan)
 
 
+def test_empty_groups_of_dead_runners_are_listed_and_removed_by_a_later_run(
+    tmp_path: Path,
+) -> None:
+    worker, ghost = escaped(tmp_path)
+    worker.close(grace_s=0.1)
+    if worker._group is None:
+        pytest.skip("no control group can be made here")
+    assert not alive(ghost)
+    project, plan = Project(tmp_path / "mine"), plan_of(schedule=QUICK)
+    first = new_run(project.root, plan)
+    dead, living = "1:0.00", family.marks(first.paths.logs)[family.RUNNER]
+    made = {
+        name: worker._group.with_name(f"harness-{run}-{'0' * 16}-{runner.replace(':', '_')}")
+        for name, run, runner in (
+            ("own", run_mark(first.paths.logs), dead),
+            ("live", run_mark(first.paths.logs), living),
+            ("other", "f" * 16, dead),
+        )
+    }
+    unmarked = worker._group.with_name("harness-of-someone-else")
+    try:
+        for folder in (*made.values(), unmarked):
+            folder.mkdir()
+        listed = harness(tmp_path, "doctor", "--leftovers")
+        assert listed.code == 8
+        for name, folder in made.items():
+            assert (f"empty control group {folder}" in listed.out) == (name != "live")
+        assert str(unmarked) not in listed.out
+        execute(new_run(project.root, plan))
+        left = {name: folder.exists() for name, folder in made.items()}
+        assert left == {"own": False, "live": True, "other": True}
+        assert unmarked.exists()
+    finally:
+        for folder in (*made.values(), unmarked):
+            if folder.exists():
+                folder.rmdir()
+
+
+def test_a_group_with_a_process_in_it_is_never_taken_for_empty(tmp_path: Path) -> None:
+    worker, _ = escaped(tmp_path)
+    try:
+        mine = [group for group in cgroup.groups() if group.folder == worker._group]
+        if not mine:
+            pytest.skip("no control group can be made here")
+        assert not mine[0].empty
+        mine[0].remove()
+        assert mine[0].folder.exists()
+        assert family.runner_lives(mine[0].runner)
+    finally:
+        worker.close(grace_s=0.1)
+
+
 def test_a_port_that_stays_taken_stops_the_run_with_port_and_process() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -159,7 +211,7 @@ def test_growing_memory_is_seen(tmp_path: Path) -> None:
     context = new_run(tmp_path, plan_of(two_arms(memory_growth_mib=4), QUICK))
     execute(context)
     visits = kinds(journal(context.paths), "visit", phase="scored", arm="patched")
-    assert visits[-1]["load"]["worker_mib"] - visits[0]["load"]["worker_mib"] >= 4 * 11 - 1
+    assert visits[-1]["load"]["workers_mib"] - visits[0]["load"]["workers_mib"] >= 4 * 11 - 1
 
 
 def test_a_runner_is_told_by_its_start_not_by_its_number_alone() -> None:

@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.study import finished_once, ok
+from tests.cli.study import finished_once, ok, outlines
 from tests.tamper import hands
 from tests.tamper.plans import DIRECT, frozen
+
+
+@pytest.fixture(autouse=True)
+def outlined() -> Iterator[None]:
+    """Nobody looks at the figures here."""
+    with outlines():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +40,8 @@ def ordered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     conf = hands.conf_of(folder, "toy_direct")
     hands.swap_text(conf, "1.4, null", "1.5, null")
     ok(folder, "amend", "conf=toy_direct", "--reason", "the claim is stronger")
-    ok(folder, "run", "toy_direct")
+    with outlines():
+        ok(folder, "run", "toy_direct")
     hands.git(folder, "add", "-A")
     hands.git(folder, "commit", "-qm", "the results")
     return folder
