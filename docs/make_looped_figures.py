@@ -119,7 +119,9 @@ def unripe(canvas: Any) -> None:
         distances = card["ripening"]["median_distance"]
         left.semilogy(range(1, len(distances) + 1), distances, color=TONES[tone], label=name)
     planes = cards["tiny_unripe"]["planes"]
-    left.axhline(planes["bfloat16_distance"], color=MUTED, linestyle="--", label="bfloat16")
+    left.axhline(
+        planes["bfloat16_distance"], color=MUTED, linestyle="--", label="bfloat16, tiny_unripe"
+    )
     left.set(xlabel="loop r", ylabel="relative", title="Distance of plane r to the settled plane")
     rounding, *windows = planes["divergence"]
     names = [line["reads"].removeprefix("W = ") for line in windows]

@@ -122,7 +122,7 @@ def drill(folder: Path, kills: int, seed: int) -> Drill:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(900)
 def test_two_hundred_kills_lose_nothing_repeat_nothing_and_leave_nothing(tmp_path: Path) -> None:
     one = drill(tmp_path, 200, seed=5)
     print(one.fallen, f"{len(runs(tmp_path))} runs, {len(one.listened)} ports")
