@@ -127,11 +127,13 @@ def test_the_unripe_model_ripens_slowly_and_the_ripe_one_does_not() -> None:
     assert _rate("tiny_ripe") < _rate("tiny_unripe") - 0.08
 
 
+@pytest.mark.slow
 def test_the_unripe_models_late_planes_are_not_settled() -> None:
     assert not _ripeness("tiny_unripe").planes_ripe
     assert _ripeness("tiny_ripe").planes_ripe
 
 
+@pytest.mark.slow
 def test_the_deepest_plane_has_a_tail_that_a_window_cuts() -> None:
     found, ripe_one = _ripeness("tiny_unripe"), _ripeness("tiny_ripe")
     deepest, middle, wide = (found.by_window[window] for window in (0, 16, 64))

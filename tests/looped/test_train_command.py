@@ -14,6 +14,7 @@ from harness.looped.weights import find, load
 from harness.tasks.tokenizer import embedded_tokenizer
 
 
+@pytest.mark.slow
 def test_a_watched_training_says_rate_and_losses() -> None:
     tokenizer = embedded_tokenizer(find("tiny_ripe") / "tokenizer.json")
     line = train._watch(tokenizer)(load("tiny_ripe"))

@@ -40,7 +40,7 @@ def test_the_order_of_a_plan_is_the_design_that_the_analysis_knows(k: int) -> No
     assert williams(arms) == rows
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(2, 40), st.integers(0, 3), st.text("0123456789abcdef", min_size=4, max_size=8))
 def test_abba_and_baab_are_balanced_and_palindromic(blocks: int, spare: int, nonce: str) -> None:
     plan = demo(blocks=blocks, spare_blocks=spare, launches_per_arm=1)

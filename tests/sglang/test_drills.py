@@ -111,7 +111,9 @@ def _started(project: Path) -> list[psutil.Process]:
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize("launch", ["offline", pytest.param("server", marks=SLOW)])
+@pytest.mark.parametrize(
+    "launch", [pytest.param("offline", marks=SLOW), pytest.param("server", marks=SLOW)]
+)
 def test_an_engine_that_dies_mid_block_costs_that_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launch: str
 ) -> None:
@@ -161,18 +163,19 @@ def test_a_taken_port_stops_the_run_which_then_resumes(
             "self-test: did not answer: SGLang did not start: exit status 1: "
             "ValueError: attention_backend: invalid choice: 'ripe_torch_native'",
         ),
-        (
+        pytest.param(
             {"broken_plugins": ["harness_ripe"], "lenient": True}, {}, 5,
-            "arms.patched: is patched but shows no patch",
+            "arms.patched: is patched but shows no patch", marks=SLOW,
         ),
-        (
+        pytest.param(
             {"inert": True}, {}, 9,
             "arms.patched: the patch was not active: its counters stood still in a visit",
+            marks=SLOW,
         ),
-        (
+        pytest.param(
             {"more_hooks": ["sampler.forward|replace|turbo"]}, {}, 5,
             "arms.pristine: is pristine but shows a patch (sampler.forward|replace|turbo); run "
-            "unpatched code",
+            "unpatched code", marks=SLOW,
         ),
         pytest.param(
             {"silent_observer": True}, {}, 8,

@@ -13,6 +13,7 @@ from harness.run import scratch
 from tests.sglang.fakes import arm, ask, batch, hello, pretend
 
 
+@pytest.mark.slow
 def test_a_server_that_only_answers_health_did_not_start(
     worker: SglangBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 import psutil
@@ -92,8 +93,8 @@ class Child:
             self.process.kill()
         _kill(others)
         self.process.wait()
-        psutil.wait_procs(others, timeout=_PATIENCE_S)
-        _kill(psutil.wait_procs(trackers, timeout=_TIDY_S)[1])
+        _await(others, _PATIENCE_S)
+        _kill(_await(trackers, _TIDY_S))
         self._tee.join(1.0)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
@@ -113,6 +114,22 @@ def _kill(processes: Sequence[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()
+
+
+def _await(processes: Sequence[psutil.Process], within_s: float) -> list[psutil.Process]:
+    """Wait until processes have ended, reaped or not; return those that have not."""
+    deadline = time.monotonic() + within_s
+    left = [one for one in processes if _runs(one)]
+    while left and time.monotonic() < deadline:
+        time.sleep(0.01)
+        left = [one for one in left if _runs(one)]
+    return left
+
+
+def _runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _is_tracker(process: psutil.Process) -> bool:
