@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from harness.cli import train
+from harness.looped import card
 from harness.looped.recipes import RECIPES
 from harness.looped.weights import find, load
 from harness.tasks.tokenizer import embedded_tokenizer
@@ -31,6 +32,9 @@ def test_the_command_starts_warm_resumes_and_writes_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    small = {"_MOST_TOKENS": 8, "_DRAFT_LOOPS": (1,), "_PLANES_LENGTH": 24, "_PLANES_TEXTS": 1}
+    for constant, value in small.items():
+        monkeypatch.setattr(card, constant, value)
     output, work = tmp_path / "small", tmp_path / "work"
     words = ["tiny_unripe", "--output", str(output), "--work", str(work), "--items", "2"]
     assert train.main([*words, "--steps", "2"]) == 0
