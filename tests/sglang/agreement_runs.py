@@ -15,8 +15,18 @@ import numpy as np
 
 import harness
 from harness.backends.sglang.report import read_counters, read_facts
+from harness.run.arm_environment import recipe_environment
+from harness.store.paths import Project
 
-PYTHON = os.environ.get("HARNESS_SGLANG_PYTHON", "")
+
+def interpreter() -> str:
+    """Name the interpreter that has SGLang: as told, or as built in this project, or nothing."""
+    built = recipe_environment(Project(Path(__file__).resolve().parents[2]), "sglang", "cpu")
+    known = str(built.python) if built.record.is_file() else ""
+    return os.environ.get("HARNESS_SGLANG_PYTHON", known)
+
+
+PYTHON = interpreter()
 SCRIPT = Path(__file__).with_name("agreement_script.py")
 PACKAGE = Path(harness.__file__).parent
 DIST = PACKAGE / "backends" / "sglang" / "dist"

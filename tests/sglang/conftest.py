@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,23 +9,15 @@ import psutil
 import pytest
 
 from harness.backends.sglang.worker import SglangBackend
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.sglang.agreement_runs import PYTHON
 
 
 @pytest.fixture(scope="session")
 def sglang_python() -> Path:
     """The interpreter that has SGLang: HARNESS_SGLANG_PYTHON, or the one built in this project."""
-    from harness.run.arm_environment import recipe_environment
-    from harness.store.paths import Project
-
-    given = os.environ.get("HARNESS_SGLANG_PYTHON")
-    environment = recipe_environment(Project(ROOT), "sglang", "cpu")
-    if given:
-        return Path(given)
-    if not environment.record.is_file():
+    if not PYTHON:
         pytest.skip("SGLang is not installed: harness env create sglang")
-    return environment.python
+    return Path(PYTHON)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from tests.sglang.nanbeige import VOCAB, make_nanbeige
 pytestmark = [
     pytest.mark.sglang,
     pytest.mark.timeout(420),
-    pytest.mark.skipif(not PYTHON, reason="HARNESS_SGLANG_PYTHON names no interpreter"),
+    pytest.mark.skipif(not PYTHON, reason="SGLang is not installed: harness env create sglang"),
 ]
 
 LOOPS, REQUESTS = 4, 4
