@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 PROTOCOL = 1
+PROBE = "Question: Tom has 7 pens and buys 5 more. How many pens is that?\nAnswer:"
+"""The prompt whose next tokens' log-probs show what an engine runs."""
+PROBE_TOKENS = 16
 
 Status = Literal["ok", "timeout", "error", "nan", "oom"]
 Counters = dict[str, int]

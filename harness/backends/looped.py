@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.backends.base import (
+    PROBE,
+    PROBE_TOKENS,
     BackendError,
     Counters,
     Generate,
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
     from harness.looped.policies import Policy
     from harness.tasks.published_tokenizer import PublishedTokenizer
     from harness.tasks.tokenizer import Tokenizer
-
-PROBE = "Question: Tom has 7 pens and buys 5 more. How many pens is that?\nAnswer:"
-PROBE_TOKENS = 16
 
 
 def make() -> LoopedBackend:

@@ -32,6 +32,21 @@ def unseen(plan: Plan) -> Iterator[str]:
                 f"server behind {plan.arms[blind[0]].backend}; predict wall time "
                 "(decode_seconds) or tokens instead"
             )
+    yield from _unseen_by_selection(plan)
+
+
+def _unseen_by_selection(plan: Plan) -> Iterator[str]:
+    blind = [name for name, arm in plan.arms.items() if arm.backend in BLIND]
+    if plan.selection is None or not blind:
+        return
+    rule = plan.selection.rule
+    metrics = [rule.maximize, rule.minimize, *(one.metric for one in rule.subject_to)]
+    for metric in metrics:
+        if metric is not None and _hidden(metric):
+            yield (
+                f"selection.rule: {metric} can't be seen of {blind[0]}, a server behind "
+                f"{plan.arms[blind[0]].backend}; select by tokens_per_second instead"
+            )
 
 
 def _hidden(quantity: str) -> bool:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psutil
@@ -51,11 +51,47 @@ def marked(variable: str, value: str | None = None) -> list[psutil.Process]:
 
 
 def is_marked(pid: int) -> bool:
-    """Whether a process was started by a run, as far as this user can tell."""
+    """Whether a process was started by a run, as far as this user can tell.
+
+    Its ancestors count too: a program that renames itself may overwrite its own environment.
+    """
     try:
-        return RUN in psutil.Process(pid).environ()
+        process = psutil.Process(pid)
+        return any(_has_mark(one) for one in (process, *process.parents()))
     except psutil.Error:
         return False
+
+
+def _has_mark(process: psutil.Process) -> bool:
+    try:
+        return RUN in process.environ()
+    except psutil.Error:
+        return False
+
+
+def descendants(pids: Iterable[int]) -> set[int]:
+    """Return the children of processes, theirs, and so on: an engine may be a worker's child."""
+    found: set[int] = set()
+    waiting = list(pids)
+    while waiting:
+        new = set(_children(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    listed = _PROC / str(pid) / "task"
+    if not (listed / str(pid) / "children").exists():
+        with contextlib.suppress(psutil.Error):
+            return [child.pid for child in psutil.Process(pid).children()]
+        return []
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in listed.iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (thread / "children").read_text("ascii").split())
+    return found
 
 
 def _environments() -> Iterator[tuple[int, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Collection, Iterable
 from functools import reduce
@@ -11,7 +12,7 @@ from operator import or_
 
 import psutil
 
-from harness.run.family import is_marked
+from harness.run.family import descendants, is_marked
 from harness.store.canonical import Json
 
 Reading = dict[str, float]
@@ -24,15 +25,18 @@ SHORTEST_S = 0.5
 class Telemetry:
     """Collects from construction to `summary`; `sample` is cheap enough for four times a second.
 
-    `pids` are the run's own workers: what they use is not foreign, and `workers_mib` is the memory
-    of all of them together. Nothing reads it back; early runs call it `worker_mib`.
+    `pids` are the run's own workers: what they and their descendants use is not foreign, and
+    `workers_mib` is the memory of all of them together. Nothing reads it back; early runs call it
+    `worker_mib`.
     """
 
     def __init__(self, sampler: Sampler | None = None, pids: Collection[int] = ()) -> None:
         self._sampler = sampler
-        self._own = [_process(pid) for pid in (psutil.Process().pid, *pids) if pid]
+        self._pids = tuple(filter(None, pids))
+        self._own: dict[int, _Own] = {os.getpid(): _Own(os.getpid())}
         self._began_ns = time.monotonic_ns()
-        self._busy, self._used = _busy_s(), self._used_s()
+        self._busy = _busy_s()
+        self._find(since_birth=False)
         self.samples: list[Reading] = []
         self.sample()
 
@@ -57,7 +61,9 @@ class Telemetry:
 
     def _foreign(self, seconds: float) -> Json:
         """Cores, on average, that other processes kept busy; left out for visits too short."""
-        busy, used = _busy_s() - self._busy, self._used_s() - self._used
+        self._find(since_birth=True)
+        busy = _busy_s() - self._busy
+        used = math.fsum(own.used_s() for own in self._own.values())
         if seconds < SHORTEST_S:
             return {}
         return {
@@ -65,22 +71,43 @@ class Telemetry:
             "foreign_load": round(max(0.0, busy - used) / seconds, 3),
         }
 
-    def _used_s(self) -> float:
-        total = 0.0
-        for process in self._own:
-            with contextlib.suppress(psutil.Error):
-                if process is not None:
-                    times = process.cpu_times()
-                    total += times.user + times.system
-        return total
+    def _find(self, *, since_birth: bool) -> None:
+        """Look for workers and descendants; those that began meanwhile count from their start."""
+        for pid in {*self._pids, *descendants(self._pids)} - self._own.keys():
+            self._own[pid] = _Own(pid, since_birth=since_birth)
 
     def _memory_mib(self) -> float:
-        total = 0
-        for process in self._own[1:]:
-            with contextlib.suppress(psutil.Error):
-                if process is not None:
-                    total += process.memory_info().rss
-        return round(total / 2**20, 1)
+        workers = (own for pid, own in self._own.items() if pid != os.getpid())
+        return round(sum(own.resident_bytes() for own in workers) / 2**20, 1)
+
+
+class _Own:
+    """A process of the run: its CPU time since it was found, or since it began."""
+
+    def __init__(self, pid: int, *, since_birth: bool = False) -> None:
+        self._process = _process(pid)
+        self._last = self._first = self._cpu_s()
+        if since_birth:
+            self._first = 0.0
+
+    def used_s(self) -> float:
+        """Return the seconds used; of a process that has ended, those last seen."""
+        self._last = max(self._last, self._cpu_s())
+        return self._last - self._first
+
+    def resident_bytes(self) -> int:
+        """Return its memory, nothing once it has ended."""
+        with contextlib.suppress(psutil.Error):
+            if self._process is not None:
+                return int(self._process.memory_info().rss)
+        return 0
+
+    def _cpu_s(self) -> float:
+        with contextlib.suppress(psutil.Error):
+            if self._process is not None:
+                times = self._process.cpu_times()
+                return float(times.user + times.system)
+        return 0.0
 
 
 def _summary(name: str, values: list[float]) -> float:

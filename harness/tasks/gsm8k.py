@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from harness.tasks.items import Item, ItemError, make_item, only
@@ -31,19 +30,15 @@ def draw(bucket: str, seed: str | int, count: int, shots: int = 0) -> tuple[Item
     """
     if isinstance(shots, bool) or not isinstance(shots, int) or not 0 <= shots <= MAX_SHOTS:
         raise ItemError(f"options.shots: found {shots}, expected 0..{MAX_SHOTS}")
-    found = _shuffled(tuple(only(bucket, _problems())), f"{seed}/{bucket}")
+    found = _shuffled(tuple(only(bucket, iter(_read()))), f"{seed}/{bucket}")
     if count > len(found):
         raise ItemError(f"count: found {count}, expected at most {len(found)} in bucket {bucket}")
-    examples = _shuffled(tuple(only("train", _problems())), "gsm8k shots")[:shots]
+    examples = _shuffled(tuple(only("train", iter(_read()))), "gsm8k shots")[:shots]
     head = "".join(f"{item.prompt}{item.answer}\n\n" for item in examples)
     return tuple(
         make_item(FAMILY, f"{shots} shots", head + item.prompt, item.answer) if shots else item
         for item in found[:count]
     )
-
-
-def _problems() -> Iterator[Item]:
-    return iter(_read())
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import pytest
 from harness.measure.evaluate import Scope, evaluate
 from harness.plan.checks import check
 from harness.plan.schema import Plan
+from harness.plan.visible import unseen
 from harness.run.supervisor import execute
 from harness.store.canonical import canonical
 from harness.store.errors import NotReadyError, UsageError
@@ -106,3 +107,13 @@ def test_what_a_client_cannot_see_cannot_be_predicted(of: str) -> None:
     plan = Plan.model_validate_json(canonical({**values, "predictions": [prediction]}))
     with pytest.raises(UsageError, match=f"predictions.P1.estimand.of: {of} can't be seen of"):
         check(plan)
+
+
+@pytest.mark.parametrize("metric", ["tokens_per_cpu_second", "cache_bytes"])
+def test_nor_can_it_decide_a_selection(metric: str) -> None:
+    url = {"options": {"url": "http://127.0.0.1:1"}, "backend": "http"}
+    arms = {"pristine": {"role": "pristine", **url}, "patched": {"role": "patched", **url}}
+    selection = {"from": "select_x", "candidates": [{"arm": "a"}], "rule": {"maximize": metric}}
+    values = plan_of(arms, QUICK).model_dump(mode="json", exclude_none=True)
+    plan = Plan.model_validate_json(canonical({**values, "selection": selection}))
+    assert any(f"selection.rule: {metric} can't be seen of" in said for said in unseen(plan))

@@ -63,6 +63,13 @@ def test_the_cpu_recipe_leaves_out_what_weighs_and_never_runs() -> None:
     assert not any(name.startswith("nvidia") for name in names)
 
 
+def test_torch_is_the_one_that_the_project_itself_installs() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
+    found = re.search(r"^TORCH_VERSION := (\S+)$", makefile, re.MULTILINE)
+    assert found is not None
+    assert recipe_of("sglang", "cpu").torch == found[1]
+
+
 def test_arms_with_the_recipe_alone_share_one_environment(tmp_path: Path) -> None:
     found, plan = project(tmp_path)
     folders = [environment_of(found, plan, arm, locked=False) for arm in plan.arms]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.plan.digest import plan_digest, plan_json
-from harness.run import crew
+from harness.run import crew, family
 from harness.run.samples import publish
 from harness.run.supervisor import execute
 from harness.run.telemetry import Telemetry, cpu_clock, gpu_clocks
@@ -51,6 +55,33 @@ def test_foreign_load_is_what_neither_runner_nor_worker_used() -> None:
     assert found["busy_cores"] > own_cores - 0.1
     assert found["foreign_load"] == pytest.approx(found["busy_cores"] - own_cores, abs=0.1)
     assert "foreign_load" not in Telemetry().summary()
+
+
+BURN = "import time\nuntil = time.monotonic() + 30\nwhile time.monotonic() < until: pass"
+PARENT = f"""import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-S", "-c", {BURN!r}], env={{}})
+print(child.pid, flush=True)
+child.wait()"""
+
+
+def test_an_engine_below_a_worker_is_the_runs_own() -> None:
+    """An engine's processes may wipe the marks in their environment, as SGLang's do."""
+    marks = {**os.environ, family.RUN: "a-run"}
+    command = [sys.executable, "-S", "-c", PARENT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=marks) as worker:
+        assert worker.stdout is not None
+        engine = int(worker.stdout.readline())
+        try:
+            telemetry, alone = Telemetry(pids=[worker.pid]), Telemetry()
+            time.sleep(0.8)
+            found, missed = telemetry.summary(), alone.summary()
+            assert family.descendants([worker.pid]) == {engine}
+            assert family.is_marked(engine)
+            assert missed["foreign_load"] - found["foreign_load"] > 0.2
+            both = sum(psutil.Process(pid).memory_info().rss for pid in (worker.pid, engine))
+            assert found["workers_mib"] == pytest.approx(both / 2**20, rel=0.2)
+        finally:
+            psutil.Process(engine).kill()
 
 
 def test_a_machine_that_tells_nothing_gives_no_fields() -> None:

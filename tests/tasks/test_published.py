@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,17 @@ from harness.tasks.tokenizer import TokenizerError, load_tokenizer
 
 
 def test_the_split_is_whole_and_every_answer_scores() -> None:
-    items = [
-        item for name in BUCKETS for item in gsm8k.draw(name, "s", {"train": 932}.get(name, 1))
-    ]
+    sizes = Counter(item.bucket for item in gsm8k._read())
+    drawn = {name: gsm8k.draw(name, "s", sizes[name]) for name in BUCKETS}
+    assert {item.id for items in drawn.values() for item in items} == {
+        item.id for item in gsm8k._read()
+    }
     assert len(gsm8k._read()) == 1319
     assert all(extract(item.answer) is not None for item in gsm8k._read())
     assert all("\n" not in item.answer and "<<" not in item.answer for item in gsm8k._read())
     first = gsm8k._read()[0]
     assert first.prompt.startswith("Question: Janet’s ducks lay 16 eggs per day.")
-    assert first.answer.endswith("#### 18") and items
+    assert first.answer.endswith("#### 18")
 
 
 def test_buckets_do_not_meet_and_draws_repeat() -> None:
@@ -41,13 +44,12 @@ def test_buckets_do_not_meet_and_draws_repeat() -> None:
 
 def test_shots_come_from_the_train_bucket_and_stand_before_the_question() -> None:
     (plain,), (shown,) = gsm8k.draw("confirm", "s", 1), gsm8k.draw("confirm", "s", 1, shots=3)
-    train = {item.prompt for item in gsm8k.draw("train", "s", 900)}
     parts = shown.prompt.split("\n\n")
     assert parts[-1] == plain.prompt and shown.answer == plain.answer
     assert len(parts) == 4
     examples = [part.partition("\nAnswer:")[0] + "\nAnswer:" for part in parts[:-1]]
     everything = {item.prompt for item in gsm8k._read() if item.bucket == "train"}
-    assert set(examples) <= everything and train <= everything
+    assert set(examples) <= everything
 
 
 @pytest.mark.parametrize(

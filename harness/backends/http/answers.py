@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -135,3 +136,8 @@ def timing_of(wall: tuple[int, int, int], cpu: tuple[int, int, int] = (0, 0, 0))
         "decode_cpu_ns": cpu[1],
         "total_cpu_ns": cpu[2],
     }
+
+
+def hits(answers: Sequence[Answer]) -> int:
+    """Return how many prompts a cache served, in part or whole."""
+    return sum((answer.cached_tokens or 0) > 0 for answer in answers)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.backends.base import (
+    PROBE,
+    PROBE_TOKENS,
     BackendError,
     Counters,
     Generate,
@@ -22,7 +24,7 @@ from harness.backends.base import (
     ResetReply,
     Result,
 )
-from harness.backends.http.answers import Answer, batch_times, timing_of
+from harness.backends.http.answers import Answer, batch_times, hits, timing_of
 from harness.backends.http.client import Endpoint, EndpointError
 from harness.backends.http.counting import MEANING, NO_COUNT, Source, settle_ids, source_of
 from harness.backends.http.dialects import Ask, Dialect, Native, OpenAi
@@ -30,8 +32,6 @@ from harness.backends.http.exchange import Exchange
 from harness.backends.http.identity import Identity, base_name, flush, identify
 from harness.backends.http.options import HttpOptions, http_options
 
-PROBE = "Question: Tom has 7 pens and buys 5 more. How many pens is that?\nAnswer:"
-PROBE_TOKENS = 16
 WAYS: tuple[Source, ...] = ("ids", "logprobs", "usage")
 ATTESTED = "attested_by_the_user"
 
@@ -227,11 +227,6 @@ class HttpBackend:
     def _patch_counters(self, count: int) -> Counters:
         """What an attested arm moves is the user's word, and its name says so."""
         return {ATTESTED: count} if self._options.attested_patch else {}
-
-
-def hits(answers: Sequence[Answer]) -> int:
-    """Return how many prompts a cache served, in part or whole."""
-    return sum((answer.cached_tokens or 0) > 0 for answer in answers)
 
 
 def _result(item: str, answer: Answer, start_ns: int) -> Result:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.backends.sglang.arguments import OBSERVER, RIPE
+from harness.backends.sglang.observer.watching import COUNTERS
 from harness.backends.sglang.report import read_counters, read_facts
 
-WORK = frozenset({"forwards", "forward_tokens", "decode_forwards", "decode_rows"})
+WORK = frozenset(COUNTERS)
 """Counters of the observer, which both arms have; all others are a patch's."""
 _PATIENCE_S = 5.0
 _OF_RIPE = (f"|{RIPE}", "attention backend ripe_", "harness.backends.sglang.ripe.")

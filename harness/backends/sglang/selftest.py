@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from harness.backends.sglang.arguments import Served
     from harness.backends.sglang.holdings import Holdings
     from harness.backends.sglang.options import Treatment
-    from harness.looped.policies import Policy
 
 MARGIN = 1e-2
 """Of the two best logits below which rounding may turn a token."""
@@ -45,6 +44,7 @@ def _difference(served: Served, treatment: Treatment, prompt: list[int], answer:
     """Compare up to the first near tie, where rounding may decide."""
     import torch
 
+    from harness.backends.looped_arm import policy_of
     from harness.looped.decode import generate
     from harness.looped.generation import Sequential
     from harness.looped.weights import load
@@ -53,7 +53,7 @@ def _difference(served: Served, treatment: Treatment, prompt: list[int], answer:
     row = generate(
         model,
         [prompt],
-        policy=_policy(treatment),
+        policy=policy_of({"policy": treatment.policy, "window": treatment.window}),
         prefill=treatment.prefill,
         decode=Sequential(),
         loops=treatment.loops,
@@ -66,14 +66,6 @@ def _difference(served: Served, treatment: Treatment, prompt: list[int], answer:
         if ours != theirs:
             return "" if place in ties else f"token {place}: {theirs}, expected {ours}"
     return ""
-
-
-def _policy(treatment: Treatment) -> Policy:
-    from harness.looped.policies import deepest, full, ripe
-
-    if treatment.policy == "ripe":
-        return ripe(treatment.window)
-    return deepest() if treatment.policy == "deepest" else full()
 
 
 def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:

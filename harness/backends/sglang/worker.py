@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from harness.backends.base import (
+    PROBE,
+    PROBE_TOKENS,
     BackendError,
     Generate,
     Generated,
@@ -26,7 +28,7 @@ from harness.backends.base import (
     ProbeReply,
     ResetReply,
 )
-from harness.backends.http.backend import hits
+from harness.backends.http.answers import hits
 from harness.backends.sglang.arguments import Served, Start, start_of
 from harness.backends.sglang.engine import (
     Batch,
@@ -52,8 +54,6 @@ if TYPE_CHECKING:
     from harness.tasks.published_tokenizer import PublishedTokenizer
     from harness.tasks.tokenizer import Tokenizer
 
-PROBE = "Question: Tom has 7 pens and buys 5 more. How many pens is that?\nAnswer:"
-PROBE_TOKENS = 16
 _TOLERANCE = 1e-4
 _ALIVE_S = 10.0
 SCRATCH = "HARNESS_SCRATCH"
